@@ -1,0 +1,1 @@
+"""Test-time adaptation with a multi-cluster memory."""

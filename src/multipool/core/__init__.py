@@ -1,0 +1,34 @@
+"""The words all rooms share: images, what a bank returns, tables, generators, safe files.
+
+Nothing here knows about methods, datasets or experiments; everything above may use it.
+"""
+
+from multipool.core.files import read_tensors, replacing, write_json, write_tensors, write_text
+from multipool.core.generators import (
+    numpy_generator,
+    numpy_state,
+    restore_numpy,
+    torch_generator,
+)
+from multipool.core.images import ImageSet, as_float, check_images, check_range
+from multipool.core.registry import lookup, unknown
+from multipool.core.retrieved import Retrieved
+
+__all__ = [
+    "ImageSet",
+    "Retrieved",
+    "as_float",
+    "check_images",
+    "check_range",
+    "lookup",
+    "numpy_generator",
+    "numpy_state",
+    "read_tensors",
+    "replacing",
+    "restore_numpy",
+    "torch_generator",
+    "unknown",
+    "write_json",
+    "write_tensors",
+    "write_text",
+]

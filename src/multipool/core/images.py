@@ -1,0 +1,80 @@
+"""Sets of labelled images, and the checks that every image passes at the door."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Labelled images of one domain.
+
+    ``images`` is uint8 ``(B, C, H, W)``, ``labels`` int64 ``(B,)``; they have the same length.
+    """
+
+    images: Tensor
+    labels: Tensor
+    domain: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.images) != len(self.labels):
+            raise ValueError(
+                f"images and labels must have the same length, "
+                f"got {len(self.images)} and {len(self.labels)}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def take(self, rows: Tensor) -> ImageSet:
+        """Return the rows named by the int64 index ``rows``."""
+        return ImageSet(self.images[rows], self.labels[rows], self.domain)
+
+
+def check_images(images: object, channels: int | None = None, *, finite: bool = True) -> Tensor:
+    """Return ``images`` if it is a batch of images as every door accepts it, else ``ValueError``.
+
+    Accepted: float ``(B, C, H, W)`` in [0, 1] without NaN, or uint8. ``finite=False`` leaves the
+    value check to the caller, who has the values on the host anyway.
+    """
+    if not isinstance(images, Tensor):
+        raise ValueError(f"images must be a torch.Tensor, got {type(images).__name__}")
+    if images.ndim != 4:
+        raise ValueError(f"images must have shape (B, C, H, W), got {tuple(images.shape)}")
+    if len(images) == 0:
+        raise ValueError("images must hold at least one image, got an empty batch")
+    if 0 in images.shape:
+        raise ValueError(f"images must have at least one pixel, got shape {tuple(images.shape)}")
+    if channels is not None and images.shape[1] != channels:
+        raise ValueError(f"images must have {channels} channels, got {images.shape[1]}")
+    if images.dtype != torch.uint8 and not images.is_floating_point():
+        raise ValueError(f"images must be float in [0, 1] or uint8, got {images.dtype}")
+    if finite and images.is_floating_point():
+        low, high = (float(v) for v in images.detach().aminmax())
+        check_range(low, high)
+    return images
+
+
+def check_range(low: float, high: float) -> None:
+    """Raise ``ValueError`` unless ``[low, high]`` lies in [0, 1]; NaN counts as outside.
+
+    >>> check_range(0.0, 255.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: float images must lie in [0, 1], got values from 0 to 255; divide by 255 or pass uint8
+    """
+    if not (low >= 0.0 and high <= 1.0):
+        if low != low or high != high:
+            raise ValueError("float images must lie in [0, 1], got NaN; mask or drop those images")
+        raise ValueError(
+            f"float images must lie in [0, 1], got values from {low:g} to {high:g}; "
+            "divide by 255 or pass uint8"
+        )
+
+
+def as_float(images: Tensor) -> Tensor:
+    """Return images as float in [0, 1]: uint8 is divided by 255, float stays as it is."""
+    return images.float() / 255 if images.dtype == torch.uint8 else images

@@ -1,0 +1,32 @@
+"""Look a name up in a room's table, and say what there is when it is not there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def unknown(what: str, name: object, known: Iterable[str]) -> ValueError:
+    """Return the error for a name that is in no table: the nearest one, then all of them.
+
+    >>> str(unknown("method", "rota", ["rotta", "petta"]))
+    "unknown method 'rota'; did you mean 'rotta'? Choose one of: petta, rotta"
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(str(name), names, n=1)
+    hint = f" did you mean '{near[0]}'?" if near else ""
+    return ValueError(f"unknown {what} {name!r};{hint} Choose one of: {', '.join(names)}")
+
+
+def lookup(table: Mapping[str, T], name: str, what: str) -> T:
+    """Return ``table[name]``, or raise a ``ValueError`` that lists what the table holds.
+
+    >>> lookup({"a": 1}, "a", "letter")
+    1
+    """
+    if name not in table:
+        raise unknown(what, name, table)
+    return table[name]
