@@ -1,0 +1,41 @@
+"""The datasets by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from multipool.core import lookup
+from multipool.data.cifar import cifar10_c, cifar100_c
+from multipool.data.protocol import DataOptions, Dataset
+from multipool.data.shapes_c import shapes_c
+
+DATASETS: dict[str, Callable[[DataOptions], Dataset]] = {
+    "shapes-c": shapes_c,
+    "cifar10-c": cifar10_c,
+    "cifar100-c": cifar100_c,
+}
+
+
+def load(
+    name: str,
+    data_dir: str | Path | None = None,
+    *,
+    severity: int = 5,
+    domains: tuple[str, ...] | None = None,
+    size: int | None = None,
+    image_list: str | Path | None = None,
+    class_list: str | Path | None = None,
+    seed: int = 0,
+    cache_dir: str | Path | None = None,
+) -> Dataset:
+    """Open a dataset by name; the arguments are those of :class:`DataOptions`.
+
+    >>> load("shapes-c", domains=("fog",)).num_classes
+    100
+    """
+    make = lookup(DATASETS, name, "dataset")
+    chosen = None if domains is None else tuple(domains)
+    return make(
+        DataOptions(data_dir, severity, chosen, size, image_list, class_list, seed, cache_dir)
+    )

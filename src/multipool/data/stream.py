@@ -1,0 +1,246 @@
+"""A dataset shown in the order of a protocol, batch by batch."""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from multipool.core import lookup
+from multipool.data.protocol import Dataset, Ints
+from multipool.data.streams import PROTOCOLS
+from multipool.data.subset import balanced_rows
+
+# A device copy of the whole stream is made when it fits in this many bytes.
+RESIDENT_LIMIT = 8 * 2**30
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """What is streamed and how; defaults are the PTTA protocol's.
+
+    ``gamma``, ``slots`` and ``drop_absent`` are read by ``ptta`` and ``recurring``, ``rounds`` by
+    ``recurring``. ``limit`` N takes floor(N / domains) images of each domain: one seeded
+    class-balanced subset, the same rows in every domain. In a ``gradual`` stream that number is
+    shared among the severities.
+    """
+
+    protocol: str = "ptta"
+    batch_size: int = 64
+    gamma: float = 0.1
+    slots: int | None = None
+    rounds: int = 20
+    seed: int = 0
+    limit: int | None = None
+    drop_absent: bool = False
+
+    def __post_init__(self) -> None:
+        lookup(PROTOCOLS, self.protocol, "protocol")
+        if not isinstance(self.batch_size, int) or self.batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {self.batch_size!r}")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive samples of a stream; they may straddle a boundary between domains."""
+
+    images: Tensor  # (B, C, H, W) uint8, on the stream's device
+    labels: Tensor  # (B,) int64, on the host
+    domains: Tensor  # (B,) int64, position in ``Stream.domains``, on the host
+    rounds: Tensor  # (B,) int64, repetition of a recurring stream, else 0, on the host
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class Stream:
+    """A dataset in the order of a protocol; ``len`` and ``[i]`` count batches.
+
+    ``stream[i]`` reads batch i alone, so an interrupted run resumes at i without replaying.
+    Iterating, or ``batches(start)``, reads ahead with threads where images must be decoded. On a
+    device other than the CPU all images are kept there, if they fit; on the CPU they are gathered
+    from files mapped into memory, which parallel runs share.
+
+    A last batch of one sample is left out, as the published loops do, unless ``batch_size`` is 1.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        config: StreamConfig = StreamConfig(),
+        *,
+        device: torch.device | str = "cpu",
+        workers: int = 4,
+    ) -> None:
+        self.dataset = dataset
+        self.config = config
+        self.device = torch.device(device)
+        self.domains = dataset.domains
+        self._workers = workers
+        self._table = _Table.of(dataset, config)
+        self._order = _order(self._table, config)
+        once = len(self._order) // (config.rounds if config.protocol == "recurring" else 1)
+        self._once = once
+        self._resident = self._upload()
+
+    @property
+    def samples(self) -> int:
+        """Return how many samples the batches hold together."""
+        count = len(self._order)
+        single = self.config.batch_size > 1 and count % self.config.batch_size == 1
+        return count - 1 if single and count > 1 else count
+
+    @property
+    def labels(self) -> Ints:
+        """Return the ``(samples,)`` labels in stream order."""
+        return self._table.labels[self._order[: self.samples]]
+
+    @property
+    def domain_ids(self) -> Ints:
+        """Return the ``(samples,)`` positions in ``domains`` in stream order."""
+        return self._table.domains[self._order[: self.samples]]
+
+    @property
+    def rows(self) -> Ints:
+        """Return the ``(samples,)`` rows inside their domain in stream order."""
+        return self._table.rows[self._order[: self.samples]]
+
+    def __len__(self) -> int:
+        return -(-self.samples // self.config.batch_size)
+
+    def __getitem__(self, index: int) -> Batch:
+        """Return batch ``index``; negative numbers count from the end."""
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(f"the stream has {len(self)} batches, got index {index}")
+        first = index * self.config.batch_size
+        last = min(first + self.config.batch_size, self.samples)
+        picked = self._order[first:last]
+        return Batch(
+            images=self._images(picked),
+            labels=torch.from_numpy(self._table.labels[picked]),
+            domains=torch.from_numpy(self._table.domains[picked]),
+            rounds=torch.from_numpy(np.arange(first, last) // self._once),
+        )
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.batches()
+
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """Yield the batches from ``start`` on; at most twice as many as workers are read ahead."""
+        if not self.dataset.lazy or self._resident is not None or self._workers < 1:
+            for index in range(start, len(self)):
+                yield self[index]
+            return
+        ahead: deque[Future[Batch]] = deque()
+        pool = ThreadPoolExecutor(self._workers, thread_name_prefix="decode")
+        try:
+            for index in range(start, len(self)):
+                ahead.append(pool.submit(self.__getitem__, index))
+                if len(ahead) > 2 * self._workers:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _images(self, picked: Ints) -> Tensor:
+        if self._resident is not None:
+            return self._resident[torch.from_numpy(picked).to(self.device)]
+        images = self._read(picked)
+        if self.device.type == "cuda":
+            return images.pin_memory().to(self.device, non_blocking=True)
+        return images.to(self.device)
+
+    def _read(self, picked: Ints) -> Tensor:
+        """Read table positions ``(B,)`` group by group: uint8 ``(B, C, H, W)`` on the host."""
+        table = self._table
+        groups = np.stack([table.domains[picked], table.severities[picked]], axis=1)
+        kinds, member = np.unique(groups, axis=0, return_inverse=True)
+        images: Tensor | None = None
+        for kind, (domain, severity) in enumerate(kinds.tolist()):
+            here = np.flatnonzero(member.reshape(-1) == kind)
+            part = self.dataset.images(
+                self.domains[domain], table.rows[picked[here]], severity or None
+            )
+            if len(here) == len(picked):
+                return part
+            if images is None:
+                images = part.new_empty((len(picked), *part.shape[1:]))
+            images[torch.from_numpy(here)] = part
+        assert images is not None  # a batch is never empty
+        return images
+
+    def _upload(self) -> Tensor | None:
+        """Copy every image of the table to the device, unless that is the CPU or too large."""
+        size = len(self._table.labels) * 3 * self.dataset.size**2
+        if self.device.type == "cpu" or self.dataset.lazy or size > RESIDENT_LIMIT:
+            return None
+        chunks = np.array_split(np.arange(len(self._table.labels)), max(1, size // 2**28))
+        return torch.cat([self._read(chunk).to(self.device) for chunk in chunks])
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Every image of the stream once, domain by domain; severity 0 is the dataset's own."""
+
+    labels: Ints  # (T,)
+    domains: Ints  # (T,)
+    rows: Ints  # (T,)
+    severities: Ints  # (T,)
+
+    @classmethod
+    def of(cls, dataset: Dataset, config: StreamConfig) -> _Table:
+        levels: tuple[int, ...] = (0,)
+        if config.protocol == "gradual":
+            levels = dataset.severities
+            if not levels:
+                raise ValueError(
+                    f"a gradual stream needs severities, which {dataset.name} does not have; "
+                    "choose another protocol"
+                )
+        columns: list[Ints] = []
+        for d, domain in enumerate(dataset.domains):
+            labels = dataset.labels(domain)
+            rows = balanced_rows(
+                labels, _share(config.limit, len(dataset.domains), len(levels)), config.seed
+            )
+            for level in levels:
+                ones = np.ones(len(rows), dtype=np.int64)
+                columns.append(np.stack([labels[rows], d * ones, rows, level * ones]))
+        return cls(*np.ascontiguousarray(np.concatenate(columns, axis=1)))
+
+
+def _share(limit: int | None, domains: int, levels: int) -> int | None:
+    """Return how many rows each domain gives under ``limit``."""
+    if limit is None:
+        return None
+    share = limit // domains // levels
+    if share < 1:
+        raise ValueError(
+            f"limit must be at least {domains * levels}, one image of each of {domains} domains"
+            f"{f' at {levels} severities' if levels > 1 else ''}, got {limit}"
+        )
+    return share
+
+
+def _order(table: _Table, config: StreamConfig) -> Ints:
+    """Call the protocol with those options that it takes."""
+    protocol = PROTOCOLS[config.protocol]
+    options = {
+        "gamma": config.gamma,
+        "slots": config.slots,
+        "rounds": config.rounds,
+        "drop_absent": config.drop_absent,
+        "severities": table.severities,
+    }
+    taken = inspect.signature(protocol).parameters
+    chosen = {name: value for name, value in options.items() if name in taken}
+    return protocol(table.labels, table.domains, seed=config.seed, **chosen)

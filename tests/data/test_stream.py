@@ -1,0 +1,185 @@
+"""Streams over a dataset made of numbers: batches, boundaries, limits, resuming, workers."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from multipool.core import ImageSet
+from multipool.data.assembled import AssembledDataset
+from multipool.data.protocol import SourceImages
+from multipool.data.stream import Stream, StreamConfig
+
+
+def numbered(count=50, domains=("a", "b", "c"), severities=(), lazy=False, own_labels=False):
+    """Images whose pixels are (domain, severity, row), so that a batch says where it came from."""
+
+    def labels_of(domain):
+        shift = domains.index(domain) if own_labels else 0
+        return (np.arange(count) + shift) % 10
+
+    def read(domain, severity, rows):
+        image = torch.zeros(len(rows), 3, 2, 2, dtype=torch.uint8)
+        image[:, 0] = domains.index(domain)
+        image[:, 1] = severity
+        image[:, 2] = torch.from_numpy(rows)[:, None, None].to(torch.uint8)
+        return image
+
+    def source_of(split):
+        return SourceImages(np.arange(100) % 10, lambda rows: read("a", 0, rows))
+
+    return AssembledDataset(
+        name="numbered",
+        num_classes=10,
+        size=2,
+        domains=domains,
+        labels_of=labels_of,
+        read=read,
+        source_of=source_of,
+        severities=severities,
+        lazy=lazy,
+    )
+
+
+@pytest.mark.parametrize("protocol", ["ptta", "ctta", "mixed", "recurring"])
+def test_batches_together_are_the_stream_and_each_image_fits_its_label_and_domain(protocol):
+    stream = Stream(numbered(), StreamConfig(protocol, batch_size=16, rounds=2))
+    batches = list(stream)
+    assert len(batches) == len(stream)
+    assert all(len(b) == 16 for b in batches[:-1])  # full batches straddle domains
+    images = torch.cat([b.images for b in batches])
+    labels = torch.cat([b.labels for b in batches])
+    domains = torch.cat([b.domains for b in batches])
+    assert images.dtype == torch.uint8
+    assert torch.equal(images[:, 0, 0, 0].long(), domains)
+    assert torch.equal(images[:, 2, 0, 0].long() % 10, labels)
+    np.testing.assert_array_equal(labels.numpy(), stream.labels)
+    np.testing.assert_array_equal(domains.numpy(), stream.domain_ids)
+    np.testing.assert_array_equal(images[:, 2, 0, 0].numpy(), stream.rows)
+    rounds = 2 if protocol == "recurring" else 1
+    pairs = list(zip(domains.tolist(), stream.rows.tolist(), strict=True))
+    assert len(pairs) == 150 * rounds
+    assert len(set(pairs)) == 150
+    assert torch.cat([b.rounds for b in batches]).tolist() == [
+        r for r in range(rounds) for _ in range(150)
+    ]
+
+
+def test_some_batch_straddles_a_boundary():
+    stream = Stream(numbered(), StreamConfig("ctta", batch_size=64))
+    assert any(len(b.domains.unique()) > 1 for b in stream)
+
+
+def test_random_access_equals_iteration_and_a_late_start_continues_it():
+    stream = Stream(numbered(lazy=True), StreamConfig(batch_size=7), workers=3)
+    whole = list(stream)
+    for i in (0, 5, len(stream) - 1, -1):
+        assert torch.equal(stream[i].images, whole[i].images)
+    late = list(stream.batches(start=9))
+    assert len(late) == len(stream) - 9
+    for ours, theirs in zip(late, whole[9:], strict=True):
+        assert torch.equal(ours.images, theirs.images)
+        assert torch.equal(ours.labels, theirs.labels)
+    with pytest.raises(IndexError, match="batches, got index"):
+        stream[len(stream)]
+
+
+def test_the_limit_takes_the_same_balanced_rows_of_every_domain():
+    stream = Stream(numbered(), StreamConfig(limit=62, batch_size=4))
+    assert stream.samples == 60  # floor(62 / 3) of each of 3 domains
+    rows = [sorted(stream.rows[stream.domain_ids == d].tolist()) for d in range(3)]
+    assert rows[0] == rows[1] == rows[2]
+    assert len(rows[0]) == 20
+    assert np.bincount(stream.labels).tolist() == [6] * 10
+    other = Stream(numbered(), StreamConfig(limit=62, seed=1))
+    assert sorted(set(other.rows.tolist())) != rows[0]
+
+
+def test_a_limit_below_one_image_a_domain_is_refused():
+    with pytest.raises(ValueError, match="limit must be at least 3, one image of each of 3"):
+        Stream(numbered(), StreamConfig(limit=2))
+
+
+def test_domains_with_other_labels_keep_their_own():
+    stream = Stream(numbered(own_labels=True), StreamConfig("ctta"))
+    np.testing.assert_array_equal(stream.labels, (stream.rows + stream.domain_ids) % 10)
+
+
+def test_a_gradual_stream_reads_every_severity():
+    stream = Stream(numbered(severities=(1, 2, 3)), StreamConfig("gradual", batch_size=10))
+    images = torch.cat([b.images for b in stream])[:, :, 0, 0].tolist()
+    assert len({tuple(i) for i in images}) == 3 * 3 * 50
+    assert [s for _, s, _ in images[:150]] == [1] * 25 + [2] * 25 + [3] * 50 + [2] * 25 + [1] * 25
+    assert Stream(numbered(severities=(1, 2, 3)), StreamConfig("gradual", limit=90)).samples == 90
+
+
+def test_a_gradual_stream_without_severities_is_refused():
+    with pytest.raises(ValueError, match="needs severities, which numbered does not have"):
+        Stream(numbered(), StreamConfig("gradual"))
+
+
+def test_a_last_batch_of_one_is_left_out_unless_batches_have_one_sample():
+    dataset = numbered(count=5, domains=("a",))
+    assert [len(b) for b in Stream(dataset, StreamConfig(batch_size=4))] == [4]
+    assert [len(b) for b in Stream(dataset, StreamConfig(batch_size=1))] == [1] * 5
+    lone = Stream(numbered(count=1, domains=("a",)), StreamConfig(batch_size=4))
+    assert [len(b) for b in lone] == [1]  # a stream of one sample is shown all the same
+
+
+def test_workers_read_ahead_a_bounded_number_of_batches_and_stop_when_abandoned():
+    running = threading.active_count()
+    dataset = numbered(count=200, domains=("a",), lazy=True)
+    reads = []
+    counted = AssembledDataset(
+        **{
+            **dataset.__dict__,
+            "read": lambda d, s, rows: (reads.append(len(rows)), dataset.read(d, s, rows))[1],
+        }
+    )
+    batches = Stream(counted, StreamConfig(batch_size=2), workers=2).batches()
+    next(batches)
+    assert len(reads) <= 5
+    batches.close()
+    assert threading.active_count() == running
+
+
+def test_a_reader_that_fails_in_a_worker_is_heard():
+    dataset = numbered(lazy=True)
+
+    def broken(domain, severity, rows):
+        raise ValueError("no image")
+
+    stream = Stream(AssembledDataset(**{**dataset.__dict__, "read": broken}))
+    with pytest.raises(ValueError, match="no image"):
+        list(stream)
+
+
+def test_images_kept_on_a_device_are_the_same_ones():
+    here = Stream(numbered(), StreamConfig(batch_size=16))
+    there = Stream(numbered(), StreamConfig(batch_size=16), device="meta")
+    assert there[3].images.device.type == "meta"  # uploaded once, gathered there
+    assert there[3].images.shape == here[3].images.shape
+    assert torch.equal(there[3].labels, here[3].labels)
+
+
+def test_wrong_settings_are_one_sentence():
+    with pytest.raises(ValueError, match="unknown protocol 'pta'; did you mean 'ptta'"):
+        StreamConfig("pta")
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        StreamConfig(batch_size=0)
+
+
+def test_source_images_come_shuffled_once_each_and_the_same_on_every_pass():
+    source = numbered().source()
+    first = list(source)
+    assert [len(labels) for _, labels in first] == [64, 36]
+    assert len(source) == 2
+    labels = torch.cat([labels for _, labels in first])
+    assert labels.bincount().tolist() == [10] * 10
+    assert labels.tolist() != source.labels.tolist()
+    assert torch.equal(first[0][0], next(iter(source))[0])
+    assert isinstance(source.whole(), ImageSet)
+    assert source.whole().labels.tolist() == source.labels.tolist()

@@ -1,0 +1,35 @@
+"""Class-balanced subsets."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multipool.data.subset import balanced_rows
+
+
+@given(
+    labels=st.lists(st.integers(0, 9), min_size=1, max_size=120),
+    count=st.integers(1, 130),
+    seed=st.integers(0, 9),
+)
+@settings(max_examples=80, deadline=None)
+def test_counts_are_as_even_as_the_classes_allow(labels, count, seed):
+    labels = np.asarray(labels)
+    rows = balanced_rows(labels, count, seed)
+    assert len(rows) == min(count, len(labels))
+    assert (np.diff(rows) > 0).all()
+    taken = np.bincount(labels[rows], minlength=10)
+    available = np.bincount(labels, minlength=10)
+    unfinished = taken[taken < available]
+    if len(unfinished):  # a class that could still give has at most one image less than any other
+        assert taken.max() - unfinished.min() <= 1
+
+
+def test_a_subset_is_seeded_and_random_over_images_and_classes():
+    labels = np.repeat(np.arange(100), 10)
+    first = balanced_rows(labels, 50, seed=0)
+    np.testing.assert_array_equal(first, balanced_rows(labels, 50, seed=0))
+    assert (first != balanced_rows(labels, 50, seed=1)).any()
+    assert len(set((first % 10).tolist())) > 5  # not always the first image of a class
