@@ -1,0 +1,222 @@
+"""The constants of CIFAR-C, Tiny-ImageNet-C and ImageNet-C (Hendrycks and Dietterich, ICLR 2019).
+
+They are facts of the scripts that made the three benchmarks, in the repository
+``hendrycks/robustness``; the code here is our own.
+"""
+
+from __future__ import annotations
+
+from multipool.data.corruptions.parameters import (
+    Defocus,
+    Elastic,
+    Fog,
+    Frost,
+    Glass,
+    Motion,
+    ParameterSet,
+    Saturate,
+    Snow,
+    Spatter,
+    Zoom,
+)
+
+CIFAR_C = ParameterSet(
+    size=32,
+    gaussian_noise=(0.04, 0.06, 0.08, 0.09, 0.10),
+    shot_noise=(500, 250, 100, 75, 50),
+    impulse_noise=(0.01, 0.02, 0.03, 0.05, 0.07),
+    speckle_noise=(0.06, 0.1, 0.12, 0.16, 0.2),
+    gaussian_blur=(0.4, 0.6, 0.7, 0.8, 1.0),
+    glass_blur=(
+        Glass(0.05, 1, 1),
+        Glass(0.25, 1, 1),
+        Glass(0.4, 1, 1),
+        Glass(0.25, 1, 2),
+        Glass(0.4, 1, 2),
+    ),
+    defocus_blur=(
+        Defocus(0.3, 0.4),
+        Defocus(0.4, 0.5),
+        Defocus(0.5, 0.6),
+        Defocus(1, 0.2),
+        Defocus(1.5, 0.1),
+    ),
+    motion_blur=(Motion(6, 1), Motion(6, 1.5), Motion(6, 2), Motion(8, 2), Motion(9, 2.5)),
+    zoom_blur=(
+        Zoom(1.06, 0.01),
+        Zoom(1.11, 0.01),
+        Zoom(1.16, 0.01),
+        Zoom(1.21, 0.01),
+        Zoom(1.26, 0.01),
+    ),
+    fog=(Fog(0.2, 3), Fog(0.5, 3), Fog(0.75, 2.5), Fog(1, 2), Fog(1.5, 1.75)),
+    frost=(Frost(1, 0.2), Frost(1, 0.3), Frost(0.9, 0.4), Frost(0.85, 0.4), Frost(0.75, 0.45)),
+    frost_scale=0.2,
+    snow=(
+        Snow(0.1, 0.2, 1, 0.6, Motion(8, 3), 0.95),
+        Snow(0.1, 0.2, 1, 0.5, Motion(10, 4), 0.9),
+        Snow(0.15, 0.3, 1.75, 0.55, Motion(10, 4), 0.9),
+        Snow(0.25, 0.3, 2.25, 0.6, Motion(12, 6), 0.85),
+        Snow(0.3, 0.3, 1.25, 0.65, Motion(14, 12), 0.8),
+    ),
+    spatter=(
+        Spatter(0.62, 0.1, 0.7, 0.7, 0.5, False),
+        Spatter(0.65, 0.1, 0.8, 0.7, 0.5, False),
+        Spatter(0.65, 0.3, 1, 0.69, 0.5, False),
+        Spatter(0.65, 0.1, 0.7, 0.69, 0.6, True),
+        Spatter(0.65, 0.1, 0.5, 0.68, 0.6, True),
+    ),
+    contrast=(0.75, 0.5, 0.4, 0.3, 0.15),
+    brightness=(0.05, 0.1, 0.15, 0.2, 0.3),
+    saturate=(
+        Saturate(0.3, 0),
+        Saturate(0.1, 0),
+        Saturate(1.5, 0),
+        Saturate(2, 0.1),
+        Saturate(2.5, 0.2),
+    ),
+    jpeg_compression=(80, 65, 58, 50, 40),
+    pixelate=(0.95, 0.9, 0.85, 0.75, 0.65),
+    elastic_transform=(
+        Elastic(0, 0, 32 * 0.08),
+        Elastic(32 * 0.05, 32 * 0.2, 32 * 0.07),
+        Elastic(32 * 0.08, 32 * 0.06, 32 * 0.06),
+        Elastic(32 * 0.1, 32 * 0.04, 32 * 0.05),
+        Elastic(32 * 0.1, 32 * 0.03, 32 * 0.03),
+    ),
+)
+
+TINY_IMAGENET_C = ParameterSet(
+    size=64,
+    gaussian_noise=(0.04, 0.08, 0.12, 0.15, 0.18),
+    shot_noise=(250, 100, 50, 30, 15),
+    impulse_noise=(0.01, 0.02, 0.05, 0.08, 0.14),
+    speckle_noise=(0.15, 0.2, 0.25, 0.3, 0.35),
+    gaussian_blur=(0.5, 0.75, 1.0, 1.25, 1.5),
+    glass_blur=(
+        Glass(0.1, 1, 1),
+        Glass(0.5, 1, 1),
+        Glass(0.6, 1, 2),
+        Glass(0.7, 2, 1),
+        Glass(0.9, 2, 2),
+    ),
+    defocus_blur=(
+        Defocus(0.5, 0.6),
+        Defocus(1, 0.1),
+        Defocus(1.5, 0.1),
+        Defocus(2.5, 0.01),
+        Defocus(3, 0.1),
+    ),
+    motion_blur=(Motion(10, 1), Motion(10, 1.5), Motion(10, 2), Motion(10, 2.5), Motion(12, 3)),
+    zoom_blur=(
+        Zoom(1.06, 0.01),
+        Zoom(1.11, 0.01),
+        Zoom(1.16, 0.01),
+        Zoom(1.21, 0.01),
+        Zoom(1.26, 0.01),
+    ),
+    fog=(Fog(0.4, 3), Fog(0.7, 3), Fog(1, 2.5), Fog(1.5, 2), Fog(2, 1.75)),
+    frost=(Frost(1, 0.3), Frost(0.9, 0.4), Frost(0.8, 0.45), Frost(0.75, 0.5), Frost(0.7, 0.55)),
+    frost_scale=0.3,
+    snow=(
+        Snow(0.1, 0.2, 1, 0.6, Motion(8, 3), 0.8),
+        Snow(0.1, 0.2, 1, 0.5, Motion(10, 4), 0.8),
+        Snow(0.15, 0.3, 1.75, 0.55, Motion(10, 4), 0.7),
+        Snow(0.25, 0.3, 2.25, 0.6, Motion(12, 6), 0.65),
+        Snow(0.3, 0.3, 1.25, 0.65, Motion(14, 12), 0.6),
+    ),
+    spatter=(
+        Spatter(0.62, 0.1, 0.7, 0.7, 0.6, False),
+        Spatter(0.65, 0.1, 0.8, 0.7, 0.6, False),
+        Spatter(0.65, 0.3, 1, 0.69, 0.6, False),
+        Spatter(0.65, 0.1, 0.7, 0.68, 0.6, True),
+        Spatter(0.65, 0.1, 0.5, 0.67, 0.6, True),
+    ),
+    contrast=(0.4, 0.3, 0.2, 0.1, 0.05),
+    brightness=(0.1, 0.2, 0.3, 0.4, 0.5),
+    saturate=(
+        Saturate(0.3, 0),
+        Saturate(0.1, 0),
+        Saturate(2, 0),
+        Saturate(5, 0.1),
+        Saturate(30, 0.2),
+    ),
+    jpeg_compression=(65, 58, 50, 40, 25),
+    pixelate=(0.9, 0.8, 0.7, 0.6, 0.5),
+    elastic_transform=(
+        Elastic(0, 0, 64 * 0.08),
+        Elastic(64 * 0.05, 64 * 0.3, 64 * 0.06),
+        Elastic(64 * 0.1, 64 * 0.08, 64 * 0.06),
+        Elastic(64 * 0.1, 64 * 0.03, 64 * 0.03),
+        Elastic(64 * 0.16, 64 * 0.03, 64 * 0.02),
+    ),
+)
+
+IMAGENET_C = ParameterSet(
+    size=224,
+    gaussian_noise=(0.08, 0.12, 0.18, 0.26, 0.38),
+    shot_noise=(60, 25, 12, 5, 3),
+    impulse_noise=(0.03, 0.06, 0.09, 0.17, 0.27),
+    speckle_noise=(0.15, 0.2, 0.35, 0.45, 0.6),
+    gaussian_blur=(1, 2, 3, 4, 6),
+    glass_blur=(
+        Glass(0.7, 1, 2),
+        Glass(0.9, 2, 1),
+        Glass(1, 2, 3),
+        Glass(1.1, 3, 2),
+        Glass(1.5, 4, 2),
+    ),
+    defocus_blur=(
+        Defocus(3, 0.1),
+        Defocus(4, 0.5),
+        Defocus(6, 0.5),
+        Defocus(8, 0.5),
+        Defocus(10, 0.5),
+    ),
+    motion_blur=(Motion(10, 3), Motion(15, 5), Motion(15, 8), Motion(15, 12), Motion(20, 15)),
+    zoom_blur=(
+        Zoom(1.11, 0.01),
+        Zoom(1.16, 0.01),
+        Zoom(1.21, 0.02),
+        Zoom(1.26, 0.02),
+        Zoom(1.31, 0.03),
+    ),
+    fog=(Fog(1.5, 2), Fog(2, 2), Fog(2.5, 1.7), Fog(2.5, 1.5), Fog(3, 1.4)),
+    frost=(Frost(1, 0.4), Frost(0.8, 0.6), Frost(0.7, 0.7), Frost(0.65, 0.7), Frost(0.6, 0.75)),
+    frost_scale=1.0,
+    snow=(
+        Snow(0.1, 0.3, 3, 0.5, Motion(10, 4), 0.8),
+        Snow(0.2, 0.3, 2, 0.5, Motion(12, 4), 0.7),
+        Snow(0.55, 0.3, 4, 0.9, Motion(12, 8), 0.7),
+        Snow(0.55, 0.3, 4.5, 0.85, Motion(12, 8), 0.65),
+        Snow(0.55, 0.3, 2.5, 0.85, Motion(12, 12), 0.55),
+    ),
+    spatter=(
+        Spatter(0.65, 0.3, 4, 0.69, 0.6, False),
+        Spatter(0.65, 0.3, 3, 0.68, 0.6, False),
+        Spatter(0.65, 0.3, 2, 0.68, 0.5, False),
+        Spatter(0.65, 0.3, 1, 0.65, 1.5, True),
+        Spatter(0.67, 0.4, 1, 0.65, 1.5, True),
+    ),
+    contrast=(0.4, 0.3, 0.2, 0.1, 0.05),
+    brightness=(0.1, 0.2, 0.3, 0.4, 0.5),
+    saturate=(
+        Saturate(0.3, 0),
+        Saturate(0.1, 0),
+        Saturate(2, 0),
+        Saturate(5, 0.1),
+        Saturate(20, 0.2),
+    ),
+    jpeg_compression=(25, 18, 15, 10, 7),
+    pixelate=(0.6, 0.5, 0.4, 0.3, 0.25),
+    # 244, not 224: so the published script has it.
+    elastic_transform=(
+        Elastic(244 * 2, 244 * 0.7, 244 * 0.1),
+        Elastic(244 * 2, 244 * 0.08, 244 * 0.2),
+        Elastic(244 * 0.05, 244 * 0.01, 244 * 0.02),
+        Elastic(244 * 0.07, 244 * 0.01, 244 * 0.02),
+        Elastic(244 * 0.12, 244 * 0.01, 244 * 0.02),
+    ),
+)
+
+PARAMETER_SETS = {"cifar-c": CIFAR_C, "tiny-imagenet-c": TINY_IMAGENET_C, "imagenet-c": IMAGENET_C}
