@@ -120,7 +120,7 @@ def test_the_mean_colour_does_not_tell_the_class():
 
 def test_a_large_draw_is_kept_and_read_back_the_same(cache):
     first = shapes.draw("test", 1000)
-    (kept,) = cache.iterdir()
+    (kept,) = (cache / "shapes").iterdir()
     modified = kept.stat().st_mtime_ns
     again = shapes.draw("test", 1000)
     assert torch.equal(first.images, again.images)
@@ -130,7 +130,7 @@ def test_a_large_draw_is_kept_and_read_back_the_same(cache):
 
 def test_a_damaged_cache_file_is_drawn_again(cache):
     first = shapes.draw("test", 1000)
-    (kept,) = cache.iterdir()
+    (kept,) = (cache / "shapes").iterdir()
     kept.write_bytes(kept.read_bytes()[:5000])
     assert torch.equal(shapes.draw("test", 1000).images, first.images)
     assert kept.stat().st_size > 3_000_000

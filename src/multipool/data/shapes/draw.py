@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import hashlib
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,7 @@ import torch
 from safetensors import SafetensorError
 
 from multipool.core import ImageSet, lookup, numpy_generator, read_tensors, write_tensors
+from multipool.data.places import cache_folder
 from multipool.data.shapes.fills import FILLS
 from multipool.data.shapes.outlines import OUTLINES
 from multipool.data.shapes.scene import SIDE, page
@@ -20,7 +22,6 @@ __all__ = ["NUM_CLASSES", "SIDE", "SPLITS", "class_names", "draw"]
 NUM_CLASSES = len(OUTLINES) * len(FILLS)
 SPLITS = {"train": "the source model learns from it", "test": "streams are made of it"}
 
-_VERSION = 1  # of the drawing: part of the cache's key, raised whenever a pixel changes
 _WORTH_KEEPING = 1000  # images; fewer are drawn faster than they are worth a file
 
 
@@ -50,7 +51,7 @@ def draw(split: Literal["train", "test"], count: int, seed: int = 0) -> ImageSet
         raise ValueError(f"seed must not be negative, got {seed}")
     if count < _WORTH_KEEPING:
         return _draw(split, count, seed)
-    path = _cache() / f"shapes-v{_VERSION}-{split}-{count}-seed{seed}.safetensors"
+    path = cache_folder() / "shapes" / f"{_version()}-{split}-{count}-seed{seed}.safetensors"
     return _stored(path, count) or _keep(path, _draw(split, count, seed))
 
 
@@ -65,12 +66,13 @@ def _draw(split: str, count: int, seed: int) -> ImageSet:
     return ImageSet(torch.cat(images)[:count], torch.cat(labels)[:count], domain="clean")
 
 
-def _cache() -> Path:
-    """Return the folder for files that can be made again."""
-    chosen = os.environ.get("MULTIPOOL_CACHE")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "multipool"
+@cache
+def _version() -> str:
+    """Return a fingerprint of the code that draws, so that pictures of older code are left."""
+    code = hashlib.sha256()
+    for name in ("outlines", "fills", "scene"):
+        code.update(Path(__file__).with_name(f"{name}.py").read_bytes())
+    return code.hexdigest()[:12]
 
 
 def _stored(path: Path, count: int) -> ImageSet | None:
