@@ -1,1 +1,28 @@
-"""TODO models."""
+"""Classifiers by name or by file: the architectures of the benchmarks and their weights.
+
+Every model is a plain ``nn.Module`` from images ``(B, 3, H, W)`` in [0, 1] to logits ``(B, L)``:
+normalisation is its own first step, and its last layer is an ``nn.Linear`` whose input are the
+penultimate features. Parameter names are those of the published checkpoints, so they load.
+``MODELS`` lists the architectures, ``SHIPPED`` the trained weights inside the package, ``HUBS``
+the other packages that models can come from.
+"""
+
+from multipool.models.files import classifier, load, metadata, save
+from multipool.models.hubs import HUBS
+from multipool.models.normalise import Normalise, Normalised
+from multipool.models.table import MODELS, SHIPPED, Architecture, available, build
+
+__all__ = [
+    "HUBS",
+    "MODELS",
+    "SHIPPED",
+    "Architecture",
+    "Normalise",
+    "Normalised",
+    "available",
+    "build",
+    "classifier",
+    "load",
+    "metadata",
+    "save",
+]

@@ -1,0 +1,175 @@
+"""Models from files, by the file alone where it says what it is, and back to files."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from multipool.core import lookup, read_tensors, unknown, write_tensors
+from multipool.models.hubs import HUBS
+from multipool.models.normalise import Normalise
+from multipool.models.table import MODELS, SHIPPED, skeleton, with_normalisation
+
+# RobustBench's AugMix models carry their normalisation in the state dict under these names.
+_MEAN, _STD = "mu", "sigma"
+_WRAPPERS = ("state_dict", "model_state_dict", "model", "net")
+_PREFIXES = ("module.", "model.")
+
+
+def load(
+    source: str | Path, num_classes: int | None = None, architecture: str | None = None
+) -> nn.Module:
+    """Return a trained model, in evaluation mode, that takes images in [0, 1].
+
+    ``source`` is a ``.safetensors`` file that names its architecture; a state dict (``.pt``,
+    ``.pth``, or a file without metadata) together with ``architecture``; a name in ``SHIPPED``;
+    or ``timm:NAME``, ``torchvision:NAME``, ``robustbench:NAME`` where that package is installed.
+    ``num_classes`` is checked if given. Half-precision files become float32.
+    """
+    hub, _, name = str(source).partition(":")
+    if name and hub in HUBS:
+        model = HUBS[hub](name, num_classes)
+        _check_classes(model, num_classes, str(source))
+        return model.eval()
+    path = SHIPPED.get(str(source), Path(source))
+    suffix = path.suffix.lower()
+    if suffix == ".safetensors":
+        tensors, metadata = read_tensors(path)
+    elif suffix in (".pt", ".pth", ".ckpt", ".tar"):
+        tensors, metadata = _read_checkpoint(path), {}
+    else:
+        hubs = (f"{name}:NAME" for name in HUBS)
+        raise unknown("weights", str(source), [*SHIPPED, *hubs, "FILE.safetensors", "FILE.pt"])
+    return _assemble(path, tensors, metadata, num_classes, architecture).eval()
+
+
+def save(
+    model: nn.Module, path: str | Path, metadata: Mapping[str, str], half: bool = False
+) -> None:
+    """Write the model to one ``.safetensors`` file that :func:`load` needs nothing else for.
+
+    ``metadata`` must name the ``architecture`` (of ``MODELS``); the number of classes and the
+    normalisation are added from the model. ``half`` stores floats in half precision.
+    """
+    lookup(MODELS, metadata.get("architecture", ""), "model")
+    step = getattr(model, "normalise", None)
+    if not isinstance(step, Normalise):
+        raise ValueError(f"{type(model).__name__} is not a model made by models.build or load")
+    head = classifier(model)
+    known = {
+        "num_classes": str(head.out_features),
+        "mean": json.dumps([round(v, 7) for v in step.mean.flatten().tolist()]),
+        "std": json.dumps([round(v, 7) for v in step.std.flatten().tolist()]),
+    }
+    tensors = {
+        name: t.half() if half and t.is_floating_point() else t
+        for name, t in model.state_dict().items()
+    }
+    write_tensors(path, tensors, {**metadata, **known})
+
+
+def metadata(source: str | Path) -> dict[str, str]:
+    """Return what a ``.safetensors`` file or a name in ``SHIPPED`` says about itself."""
+    return read_tensors(SHIPPED.get(str(source), Path(source)))[1]
+
+
+def classifier(model: nn.Module) -> nn.Linear:
+    """Return the model's last linear layer, whose input are the penultimate features."""
+    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    if not layers:
+        raise ValueError(f"{type(model).__name__} has no linear layer to classify with")
+    return layers[-1]
+
+
+def _assemble(
+    path: Path,
+    tensors: dict[str, Tensor],
+    metadata: Mapping[str, str],
+    num_classes: int | None,
+    architecture: str | None,
+) -> nn.Module:
+    """Return the model that the tensors and metadata of ``path`` describe."""
+    name = architecture or metadata.get("architecture")
+    if name is None:
+        raise ValueError(
+            f"{path} does not say its architecture; pass architecture=, one of: {', '.join(MODELS)}"
+        )
+    head = f"{lookup(MODELS, name, 'model').head}.bias"
+    mean = _numbers(path, metadata, "mean", tensors.pop(_MEAN, None))
+    std = _numbers(path, metadata, "std", tensors.pop(_STD, None))
+    if head not in tensors or tensors[head].ndim != 1:
+        raise ValueError(f"{path} does not fit {name}: it has no '{head}'")
+    found = len(tensors[head])
+    if num_classes not in (None, found):
+        raise ValueError(f"{path} has {found} classes, expected {num_classes}")
+    model = skeleton(name, found)
+    _check_fit(path, name, model.state_dict(), tensors)
+    model.load_state_dict({k: _full(v) for k, v in tensors.items()}, assign=True)
+    return with_normalisation(model, name, mean, std)
+
+
+def _full(tensor: Tensor) -> Tensor:
+    """Return floats as float32 and integers as they are."""
+    return tensor.float() if tensor.is_floating_point() else tensor
+
+
+def _numbers(
+    path: Path, metadata: Mapping[str, str], key: str, stored: Tensor | None
+) -> list[float] | None:
+    """Return the normalisation under ``key``: from the metadata, else the tensors, else none."""
+    if key not in metadata:
+        return None if stored is None else stored.flatten().tolist()
+    try:
+        return [float(v) for v in json.loads(metadata[key])]
+    except (ValueError, TypeError):
+        raise ValueError(
+            f"the {key} in {path} must be a list of 3 numbers, got {metadata[key]!r}"
+        ) from None
+
+
+def _check_fit(
+    path: Path, name: str, wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]
+) -> None:
+    """Raise one sentence if names or shapes differ from what the architecture wants."""
+    problems = [f"no '{key}'" for key in wanted if key not in found]
+    problems += [f"an unknown '{key}'" for key in found if key not in wanted]
+    problems += [
+        f"'{key}' of shape {tuple(found[key].shape)} instead of {tuple(wanted[key].shape)}"
+        for key in wanted
+        if key in found and found[key].shape != wanted[key].shape
+    ]
+    if problems:
+        more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+        raise ValueError(f"{path} does not fit {name}: it has {problems[0]}{more}")
+
+
+def _check_classes(model: nn.Module, num_classes: int | None, source: str) -> None:
+    """Raise one sentence if another package's model has a different number of classes."""
+    if num_classes is not None and (found := classifier(model).out_features) != num_classes:
+        raise ValueError(f"{source} has {found} classes, expected {num_classes}")
+
+
+def _read_checkpoint(path: Path) -> dict[str, Tensor]:
+    """Return the state dict in a torch file, without wrappers and prefixes; no code is run."""
+    if not path.is_file():
+        raise FileNotFoundError(f"no file at {path}")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else "it is empty"
+        raise ValueError(f"{path} is not a state dict that loads safely: {reason}") from None
+    for key in _WRAPPERS:
+        if isinstance(content, dict) and isinstance(content.get(key), dict):
+            content = content[key]
+    if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
+        raise ValueError(f"{path} holds {type(content).__name__}, expected a state dict of tensors")
+    tensors = {str(key): value for key, value in content.items()}
+    for prefix in _PREFIXES:
+        if tensors and all(key.startswith(prefix) for key in tensors):
+            tensors = {key.removeprefix(prefix): value for key, value in tensors.items()}
+    return tensors

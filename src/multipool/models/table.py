@@ -1,0 +1,127 @@
+"""The architectures by name, and the trained weights that come with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from multipool.core import lookup, torch_generator
+from multipool.models.normalise import HALF, IMAGENET_MEAN, IMAGENET_STD, ONE, ZERO, Normalise
+from multipool.models.resnet import (
+    BasicBlock,
+    Bottleneck,
+    DomainNetResNet50,
+    ResNet,
+    WeightNormLinear,
+)
+from multipool.models.resnext import ResNeXt29
+from multipool.models.wide import WideResNet
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """How to make a network for a number of classes, and its published normalisation."""
+
+    make: Callable[[int], nn.Module]
+    mean: tuple[float, ...] = HALF
+    std: tuple[float, ...] = HALF
+    head: str = "fc"  # name of the last layer, which tells the number of classes
+
+
+MODELS: dict[str, Architecture] = {
+    "wrn10-1": Architecture(partial(WideResNet, depth=10, widen=1)),
+    "wrn16-2": Architecture(partial(WideResNet, depth=16, widen=2)),
+    "wrn28-10": Architecture(partial(WideResNet, depth=28, widen=10), ZERO, ONE),
+    "wrn40-2": Architecture(partial(WideResNet, depth=40, widen=2)),
+    "resnext29-4x32d": Architecture(ResNeXt29, head="classifier"),
+    "resnet18-64": Architecture(
+        partial(ResNet, block=BasicBlock, depths=(2, 2, 2, 2), small=True),
+        IMAGENET_MEAN,
+        IMAGENET_STD,
+    ),
+    "resnet50": Architecture(
+        partial(ResNet, block=Bottleneck, depths=(3, 4, 6, 3)), IMAGENET_MEAN, IMAGENET_STD
+    ),
+    "resnet50-domainnet126": Architecture(DomainNetResNet50, IMAGENET_MEAN, IMAGENET_STD),
+}
+
+SHIPPED: dict[str, Path] = {
+    "shapes-wrn10-1": Path(__file__).parent / "weights" / "shapes_wrn10_1.safetensors",
+}
+
+
+def available() -> list[str]:
+    """Return the names of all architectures, sorted."""
+    return sorted(MODELS)
+
+
+def build(
+    name: str,
+    num_classes: int,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    seed: int = 0,
+) -> nn.Module:
+    """Return an untrained model that takes images in [0, 1]; the same seed, the same weights.
+
+    ``mean`` and ``std`` are the architecture's published ones unless given.
+
+    >>> build("wrn10-1", num_classes=100)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 100])
+    """
+    model = skeleton(name, num_classes).to_empty(device="cpu")
+    _initialise(model, torch_generator(seed))
+    return with_normalisation(model, name, mean, std)
+
+
+def skeleton(name: str, num_classes: int) -> nn.Module:
+    """Return the architecture without values (on the meta device), ready for weights."""
+    entry = lookup(MODELS, name, "model")
+    if num_classes < 2:
+        raise ValueError(f"num_classes must be at least 2, got {num_classes}")
+    with torch.device("meta"):  # draws no random numbers and fills no memory
+        return entry.make(num_classes)
+
+
+def with_normalisation(
+    model: nn.Module,
+    name: str,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> nn.Module:
+    """Return the model with its first step set: as given, or as published for ``name``."""
+    entry = lookup(MODELS, name, "model")
+    model.normalise = Normalise(
+        entry.mean if mean is None else mean, entry.std if std is None else std
+    )
+    return model
+
+
+def _initialise(model: nn.Module, generator: torch.Generator) -> None:
+    """Fill every layer in place: He's normal for convolutions, a small uniform for the head."""
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(
+                module.weight, mode="fan_out", nonlinearity="relu", generator=generator
+            )
+        elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            module.reset_parameters()
+        elif isinstance(module, WeightNormLinear):
+            _uniform(module.weight_v, module.in_features, generator)
+            with torch.no_grad():
+                module.weight_g.copy_(module.weight_v.norm(dim=1, keepdim=True))
+            nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Linear):
+            _uniform(module.weight, module.in_features, generator)
+            nn.init.zeros_(module.bias)
+
+
+def _uniform(weight: torch.Tensor, fan_in: int, generator: torch.Generator) -> None:
+    """Fill ``weight`` in place, uniform within 1 / sqrt(fan_in) of zero."""
+    bound = fan_in**-0.5
+    nn.init.uniform_(weight, -bound, bound, generator=generator)
