@@ -61,10 +61,10 @@ def check_images(images: object, channels: int | None = None, *, finite: bool = 
 def check_range(low: float, high: float) -> None:
     """Raise ``ValueError`` unless ``[low, high]`` lies in [0, 1]; NaN counts as outside.
 
-    >>> check_range(0.0, 255.0)
+    >>> check_range(0.0, 255.0)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    ValueError: float images must lie in [0, 1], got values from 0 to 255; divide by 255 or pass uint8
+    ValueError: float images must lie in [0, 1], got values from 0 to 255; ...
     """
     if not (low >= 0.0 and high <= 1.0):
         if low != low or high != high:

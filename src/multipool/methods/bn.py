@@ -1,0 +1,32 @@
+"""BN: normalise by the statistics of the test batch itself.
+
+Nado et al., Evaluating Prediction-Time Batch Normalization for Robustness under Covariate Shift
+(2020); Schneider et al., NeurIPS 2020, for the mixture with source statistics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from multipool.methods.adapter import Adapter
+from multipool.ops import Group, batch
+
+
+@dataclass(frozen=True)
+class BNConfig:
+    """No hyperparameters: the row of the tables uses the batch's statistics alone."""
+
+
+class BN(Adapter):
+    """Replaces the source statistics by the current batch's; nothing is learned."""
+
+    name = "bn"
+    Config = BNConfig
+
+    def _build(self) -> None:
+        self.branch = self.network.require_source(self.name)
+
+    def _predict(self, images: Tensor) -> Tensor:
+        return self.network.run(Group(images, self.branch, batch))[0]

@@ -1,0 +1,80 @@
+"""One network's normalisation state: affine parameters and statistics, in flat vectors.
+
+Networks of one adapter (student, teacher, source) share every frozen weight and differ only here.
+One vector each makes the optimiser, the moving average and a snapshot one operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from multipool.ops.normalise import LayerState
+
+
+class Branch:
+    """Affine parameters and statistics of all normalisation layers.
+
+    ``affine`` is ``[w_1, b_1, w_2, b_2, ...]`` and ``statistics`` ``[mean_1, var_1, ...]``, both
+    ``(P,)``; ``layers`` holds views of them, one :class:`LayerState` a layer. A trainable branch
+    has leaves that require gradients in place of the affine views.
+    """
+
+    def __init__(self, layers: Sequence[LayerState], *, trainable: bool = False) -> None:
+        if not layers:
+            raise ValueError("a branch needs at least one normalisation layer, got none")
+        affine = [t.detach() for s in layers for t in (s.weight, s.bias)]
+        self.sizes = [len(t) for t in affine]
+        self.affine = torch.cat(affine)
+        self.statistics = torch.cat([t.detach() for s in layers for t in (s.mean, s.var)])
+        # Leaves share storage with ``affine``: changing one changes the other.
+        self.leaves = [
+            part.detach().requires_grad_(trainable) for part in self.affine.split(self.sizes)
+        ]
+        moments = self.statistics.split(self.sizes)
+        rows = zip(
+            self.leaves[0::2], self.leaves[1::2], moments[0::2], moments[1::2], layers, strict=True
+        )
+        self.layers = [LayerState(w, b, m, v, s.eps) for w, b, m, v, s in rows]
+        self._kinds: tuple[Tensor, Tensor] | None = None
+
+    def copy(self, *, trainable: bool = False) -> Branch:
+        """Return an independent branch with the same values."""
+        return Branch(self.layers, trainable=trainable)
+
+    def gradient(self, loss: Tensor) -> Tensor:
+        """Return d loss / d affine as one vector ``(P,)``; layers the loss misses count as 0."""
+        parts = torch.autograd.grad(loss, self.leaves, allow_unused=True)
+        return torch.cat(
+            [
+                torch.zeros_like(t) if g is None else g
+                for g, t in zip(parts, self.leaves, strict=True)
+            ]
+        )
+
+    def align(self, source: Branch, rate: float) -> None:
+        """Take one step of size ``rate`` on W2^2 between our statistics and ``source``'s.
+
+        For diagonal Gaussians W2^2 = sum (M - M0)^2 + (s - s0)^2 with s = sqrt(V + eps), so mean
+        and s both go the share 2 ``rate`` of their way back (ResiTTA's soft alignment).
+        """
+        is_var, eps = self._variances()
+        ours = torch.where(is_var, (self.statistics + eps).sqrt(), self.statistics)
+        theirs = torch.where(is_var, (source.statistics + eps).sqrt(), source.statistics)
+        moved = ours.lerp(theirs, 2 * rate)
+        self.statistics.copy_(torch.where(is_var, moved.square() - eps, moved))
+
+    def _variances(self) -> tuple[Tensor, Tensor]:
+        """Return which statistics are variances, and each one's eps (0 for means), ``(P,)``."""
+        if self._kinds is None:
+            stats = self.statistics
+            kinds = [torch.full((n,), bool(i % 2)) for i, n in enumerate(self.sizes)]
+            eps = [s.eps for s in self.layers for _ in range(2)]
+            values = [
+                torch.full((n,), e * (i % 2))
+                for i, (n, e) in enumerate(zip(self.sizes, eps, strict=True))
+            ]
+            self._kinds = (torch.cat(kinds).to(stats.device), torch.cat(values).to(stats))
+        return self._kinds

@@ -1,0 +1,197 @@
+"""A classifier whose normalisation layers are steered per pass, group by group.
+
+Several forwards that share the frozen weights and differ only in input and in normalisation state
+become one forward of the concatenated batch (methods.md 5.2): convolutions see all images at once,
+each normalisation layer treats each group with its own branch and policy, in group order.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from multipool.ops.branch import Branch
+from multipool.ops.normalise import LayerState, Policy, frozen
+
+
+@dataclass(frozen=True)
+class Group:
+    """Images ``(M, C, H, W)`` and how their network normalises."""
+
+    images: Tensor
+    branch: Branch
+    policy: Policy
+
+
+class _Steering:
+    """Which branch and policy treat which rows in the pass under way; shared by all layers."""
+
+    def __init__(self) -> None:
+        self.plan: list[tuple[Branch, Policy, int]] = []
+
+
+class Norm(nn.Module):
+    """Stands where a BatchNorm layer stood and does what the pass says."""
+
+    def __init__(self, index: int, steering: _Steering) -> None:
+        super().__init__()
+        self.index = index
+        self._steering = [steering]  # in a list: not a submodule, and shared
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise each group's rows of ``x`` with its own branch and policy."""
+        plan = self._steering[0].plan
+        if len(plan) == 1:
+            branch, policy, _ = plan[0]
+            return policy(x, branch.layers[self.index])
+        parts = x.split([rows for _, _, rows in plan])
+        return torch.cat(
+            [p(part, b.layers[self.index]) for (b, p, _), part in zip(plan, parts, strict=True)]
+        )
+
+
+class Network(nn.Module):
+    """A frozen float32 copy of a classifier with steerable normalisation.
+
+    ``source`` is the branch of the model as it came. A model without BatchNorm has none; it still
+    predicts through :meth:`run` with no branch.
+    """
+
+    def __init__(
+        self, model: nn.Module, precision: str = "float32", compile_body: bool = False
+    ) -> None:
+        super().__init__()
+        self._steering = _Steering()
+        body = copy.deepcopy(model).float().eval().requires_grad_(False)
+        self.body, states = _replace_batchnorm(body, self._steering)
+        self.source = Branch(states) if states else None
+        self._head = _last_linear(self.body)
+        self._dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        # Channels last: convolutions and statistics are faster so, on the CPU too.
+        self.body.to(dtype=self._dtype, memory_format=torch.channels_last)
+        self._seen: list[Tensor] = []
+        self._from_head: Tensor | None = None
+        if self._head is not None:
+            self._head.float()  # logits decide the argmax: eight bits are too few
+            self._head.register_forward_pre_hook(_float_input)
+            self._head.register_forward_hook(self._keep_features)
+        self._call = torch.compile(self.body) if compile_body else self.body
+
+    @staticmethod
+    def width_of(model: nn.Module) -> int | None:
+        """Return the width of a model's last linear layer, or None if it has none."""
+        head = _last_linear(model)
+        return head.out_features if head is not None else None
+
+    def fingerprint(self) -> dict[str, Tensor]:
+        """Return the tensors that tell this model from any other: its frozen weights and norms."""
+        tensors = {f"body.{k}": v.float() for k, v in self.body.state_dict().items()}
+        if self.source is not None:
+            tensors |= {"affine": self.source.affine, "statistics": self.source.statistics}
+        return tensors
+
+    def device(self) -> torch.device:
+        """Return where the model lives."""
+        tensors = [*self.body.parameters(), *self.body.buffers()]
+        return tensors[0].device if tensors else torch.device("cpu")
+
+    def require_source(self, method: str) -> Branch:
+        """Return the source branch, or say that ``method`` cannot work without BatchNorm."""
+        if self.source is None:
+            raise ValueError(
+                f"method '{method}' adapts BatchNorm layers and this model has none; "
+                "choose a method that works without (source, lame, neo)"
+            )
+        return self.source
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """Return float images laid out as the passes want them."""
+        return images.float().contiguous(memory_format=torch.channels_last)
+
+    def run(self, *groups: Group) -> list[Tensor]:
+        """Return the logits of each group, ``(M, L)`` each, from one forward pass."""
+        sizes = [len(g.images) for g in groups]
+        self._steering.plan = [(g.branch, g.policy, len(g.images)) for g in groups]
+        images = groups[0].images if len(groups) == 1 else torch.cat([g.images for g in groups])
+        logits = self._forward(images)
+        return [logits] if len(groups) == 1 else list(logits.split(sizes))
+
+    def plain(self, images: Tensor) -> Tensor:
+        """Return the source model's logits ``(B, L)``; works for models without BatchNorm too."""
+        if self.source is not None:
+            from_source = (self.source, frozen, len(images))
+            self._steering.plan = [from_source]
+        return self._forward(images)
+
+    def features(self) -> Tensor:
+        """Return the penultimate features ``(M, D)`` of the last pass: the last layer's input."""
+        if not self._seen:
+            raise ValueError(
+                "this method reads the features before the last linear layer, but the model's "
+                "output does not come from a linear layer; end the model with torch.nn.Linear"
+            )
+        return self._seen[0]
+
+    def classify(self, features: Tensor) -> Tensor:
+        """Return the logits that the last linear layer gives for ``features``."""
+        if self._head is None:
+            self.features()
+        assert self._head is not None  # features() has raised
+        return torch.nn.functional.linear(features, self._head.weight, self._head.bias)
+
+    def _forward(self, images: Tensor) -> Tensor:
+        self._seen.clear()
+        logits = self._call(images.to(self._dtype)).float()
+        if self._seen and logits is not self._from_head:
+            self._seen.clear()  # something comes after the linear layer: its input says nothing
+        self._from_head = None
+        return logits
+
+    def _keep_features(self, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        self._seen[:] = [inputs[0]]
+        self._from_head = output
+
+
+def _float_input(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return (inputs[0].float(), *inputs[1:])
+
+
+def _replace_batchnorm(body: nn.Module, steering: _Steering) -> tuple[nn.Module, list[LayerState]]:
+    """Swap every BatchNorm layer for :class:`Norm`; return the body and the source states."""
+    states: list[LayerState] = []
+    done: dict[nn.Module, nn.Module] = {}  # a layer used in two places stays one layer
+
+    def swap(module: nn.Module) -> nn.Module:
+        if module not in done:
+            done[module] = module
+            if isinstance(module, _BatchNorm):
+                states.append(_state_of(module))
+                done[module] = Norm(len(states) - 1, steering)
+            for name, child in module.named_children():
+                setattr(module, name, swap(child))
+        return done[module]
+
+    return swap(body), states
+
+
+def _state_of(layer: _BatchNorm) -> LayerState:
+    """Return the layer's affine parameters and running statistics as float32."""
+    if layer.running_mean is None or layer.running_var is None:
+        raise ValueError(
+            "a BatchNorm layer keeps no running statistics (track_running_stats=False), so there "
+            "is no source normalisation to start from; train the model with them"
+        )
+    mean, var = layer.running_mean.detach(), layer.running_var.detach()
+    weight = layer.weight.detach() if layer.weight is not None else torch.ones_like(mean)
+    bias = layer.bias.detach() if layer.bias is not None else torch.zeros_like(mean)
+    return LayerState(weight, bias, mean, var, layer.eps)
+
+
+def _last_linear(body: nn.Module) -> nn.Linear | None:
+    """Return the last linear layer in order of registration, where classifiers keep their head."""
+    layers = [m for m in body.modules() if isinstance(m, nn.Linear)]
+    return layers[-1] if layers else None

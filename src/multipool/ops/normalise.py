@@ -1,0 +1,175 @@
+"""How one normalisation layer turns activations into outputs: a policy per mode.
+
+A policy is a pure function of the activations and the layer's state, except that it may move the
+state's statistics in place. All of them end in the same affine map; they differ in which mean and
+variance they use, whether those move, and how much gradient flows through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class LayerState:
+    """What one network knows about one normalisation layer; every tensor is ``(C,)`` float32."""
+
+    weight: Tensor
+    bias: Tensor
+    mean: Tensor
+    var: Tensor
+    eps: float
+
+
+Policy = Callable[[Tensor, LayerState], Tensor]
+
+
+def batch_moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and biased variance per channel over batch and space, ``(C,)`` each, float32."""
+    # One fused reduction on CPU and CUDA; var_mean takes three times as long on the CPU.
+    mean, var = torch.batch_norm_update_stats(x, None, None, 0.0)
+    return mean, var
+
+
+def frozen(x: Tensor, state: LayerState) -> Tensor:
+    """Normalise with the stored statistics, which stay as they are (SRC, or eval of any mode)."""
+    return F.batch_norm(x, state.mean, state.var, state.weight, state.bias, eps=state.eps)
+
+
+def batch(x: Tensor, state: LayerState) -> Tensor:
+    """Normalise with this batch's own statistics, gradients through them (BATCH).
+
+    One value a channel has no variance, so such a layer keeps its stored statistics.
+    """
+    if x.numel() == x.shape[1]:
+        return frozen(x, state)
+    return F.batch_norm(x, None, None, state.weight, state.bias, training=True, eps=state.eps)
+
+
+@dataclass(frozen=True)
+class Robust:
+    """RoTTA's robust batch normalisation (RoTTA Sec. 3.2), with the gradient of its release.
+
+    The statistics move by ``rate`` towards this batch's (biased variance) and then normalise it.
+    The gradient flows through the ``rate`` part only.
+    """
+
+    rate: float
+
+    def __call__(self, x: Tensor, state: LayerState) -> Tensor:
+        """Return the normalised ``x`` and move ``state.mean`` and ``state.var`` in place."""
+        with torch.no_grad():
+            batch_mean, batch_var = batch_moments(x.detach())
+            mean = state.mean.lerp(batch_mean, self.rate)
+            var = state.var.lerp(batch_var, self.rate)
+            state.mean.copy_(mean)
+            state.var.copy_(var)
+        needs_grad = torch.is_grad_enabled() and (x.requires_grad or state.weight.requires_grad)
+        if not needs_grad:
+            return F.batch_norm(x, mean, var, state.weight, state.bias, eps=state.eps)
+        mix = (mean, var, batch_mean)
+        out: Tensor = _RobustFunction.apply(  # type: ignore[no-untyped-call]
+            x, state.weight, state.bias, mix, self.rate, state.eps
+        )
+        return out
+
+
+@dataclass(frozen=True)
+class Residual:
+    """ResiTTA's normalisation: moves like :class:`Robust`, but its statistics are constants."""
+
+    rate: float
+
+    def __call__(self, x: Tensor, state: LayerState) -> Tensor:
+        """Return the normalised ``x`` and move ``state.mean`` and ``state.var`` in place."""
+        with torch.no_grad():
+            batch_mean, batch_var = batch_moments(x.detach())
+            mean = state.mean.lerp(batch_mean, self.rate)
+            var = state.var.lerp(batch_var, self.rate)
+            state.mean.copy_(mean)
+            state.var.copy_(var)
+        return F.batch_norm(x, mean, var, state.weight, state.bias, eps=state.eps)
+
+
+class _RobustFunction(torch.autograd.Function):
+    """Normalise by (1-a) M + a m_b, (1-a) V + a v_b; backward in closed form.
+
+    With r = 1/sqrt(v+eps), n values a channel and upstream g (methods.md 3.15, checked in tests):
+    dx = w r [g - (a/n) sum g - (a/n) r^2 (x - m_b) sum g (x - m)].
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        mix: tuple[Tensor, Tensor, Tensor],
+        rate: float,
+        eps: float,
+    ) -> Tensor:
+        mean, var, batch_mean = mix
+        ctx.save_for_backward(x, weight, mean, var, batch_mean)
+        ctx.rate, ctx.eps = rate, eps
+        return F.batch_norm(x, mean, var, weight, bias, eps=eps)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        x, weight, mean, var, batch_mean = ctx.saved_tensors
+        invstd = (var + ctx.eps).rsqrt()
+        count = x.numel() // x.shape[1]
+        if x.is_cuda:
+            grads = _robust_backward_cuda(
+                grad, x, (weight, mean, invstd, batch_mean), ctx.rate, count
+            )
+        else:
+            grads = _robust_backward_cpu(
+                grad, x, (weight, mean, var, batch_mean), ctx.rate, ctx.eps
+            )
+        return (*grads, None, None, None)
+
+
+def _robust_backward_cuda(
+    grad: Tensor, x: Tensor, layer: tuple[Tensor, ...], rate: float, count: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Two kernels: the reduction about the mix, the element-wise part about the batch mean."""
+    weight, mean, invstd, batch_mean = layer
+    grad = grad.contiguous(memory_format=_format_of(x))
+    sums = torch.batch_norm_backward_reduce(grad, x, mean, invstd, weight, True, True, True)
+    sum_grad, sum_grad_x, grad_weight, grad_bias = sums
+    counts = torch.full((1,), count, dtype=torch.int32, device=x.device)
+    grad_x = torch.batch_norm_backward_elemt(
+        grad, x, batch_mean, invstd, weight, sum_grad * rate, sum_grad_x * rate, counts
+    )
+    return grad_x, grad_weight, grad_bias
+
+
+def _robust_backward_cpu(
+    grad: Tensor, x: Tensor, layer: tuple[Tensor, ...], rate: float, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients as the inference-mode backward plus a per-channel correction."""
+    weight, mean, var, batch_mean = layer
+    grad_x, grad_weight, grad_bias = torch.ops.aten.native_batch_norm_backward(
+        grad, x, weight, mean, var, None, None, False, eps, [True, True, True]
+    )
+    count = x.numel() // x.shape[1]
+    invstd = (var + eps).rsqrt()
+    # grad_weight = sum g (x - m) r, so slope = -(a/n) w r^2 sum g x_hat.
+    slope = -(rate / count) * weight * invstd.square() * grad_weight
+    shift = -(rate / count) * weight * invstd * grad_bias - slope * batch_mean
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    grad_x = grad_x.addcmul_(x, slope.view(shape)).add_(shift.view(shape))
+    return grad_x, grad_weight, grad_bias
+
+
+def _format_of(x: Tensor) -> torch.memory_format:
+    """Return the memory format of ``x``: the CUDA kernels want the gradient in the same one."""
+    if x.ndim == 4 and x.is_contiguous(memory_format=torch.channels_last):
+        return torch.channels_last
+    return torch.contiguous_format
