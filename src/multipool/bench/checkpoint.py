@@ -1,0 +1,70 @@
+"""Stop a run anywhere and continue it later as if it had never stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from multipool.core import read_tensors, write_tensors
+
+FILE = "checkpoint.safetensors"
+_ADAPTER, _TALLY = "adapter.", "tally."
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of a run between two batches: one file, so its parts cannot disagree."""
+
+    batches: int  # done so far
+    settings: Mapping[str, Any]
+    adapter: Mapping[str, Tensor]
+    tally: Mapping[str, Tensor]
+    notes: Mapping[str, Any]  # what the runner keeps on the host: traces and seconds
+
+    def write(self, folder: str | Path) -> None:
+        """Write the checkpoint into ``folder``, in one step."""
+        tensors = {_ADAPTER + name: value for name, value in self.adapter.items()}
+        tensors.update({_TALLY + name: value for name, value in self.tally.items()})
+        header = {"batches": self.batches, "settings": self.settings, "notes": self.notes}
+        metadata = {key: json.dumps(value) for key, value in header.items()}
+        write_tensors(Path(folder) / FILE, tensors, metadata)
+
+
+def read(folder: str | Path, settings: Mapping[str, Any]) -> Checkpoint | None:
+    """Return the checkpoint in ``folder``; None without one; refuse one of other settings."""
+    path = Path(folder) / FILE
+    if not path.is_file():
+        return None
+    tensors, metadata = read_tensors(path)
+    try:
+        header = {key: json.loads(metadata[key]) for key in ("batches", "settings", "notes")}
+    except (KeyError, ValueError):
+        raise ValueError(f"{path} is not a checkpoint of multipool run") from None
+    check_same(path, header["settings"], settings)
+    return Checkpoint(
+        batches=int(header["batches"]),
+        settings=header["settings"],
+        adapter=_part(tensors, _ADAPTER),
+        tally=_part(tensors, _TALLY),
+        notes=header["notes"],
+    )
+
+
+def check_same(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raise one sentence that names the first setting in which two runs differ."""
+    plain = json.loads(json.dumps(dict(wanted)))
+    for key in sorted(plain.keys() | found.keys()):
+        if plain.get(key) != found.get(key):
+            raise ValueError(
+                f"{path} belongs to a run with {key} = {found.get(key)!r}, this one has "
+                f"{plain.get(key)!r}; use another --out, or drop --resume to start again"
+            )
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

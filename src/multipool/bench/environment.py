@@ -1,0 +1,68 @@
+"""What a result was made with: versions of the software, and the machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import resource
+import sys
+
+import torch
+
+PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "safetensors")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that could change a result, by package."""
+    found = {"python": platform.python_version(), "multipool": _version("multipool")}
+    found.update({name: _version(name) for name in PACKAGES})
+    return found
+
+
+def host(device: torch.device) -> dict[str, object]:
+    """Return the machine and how much memory the process has taken at most, in MiB."""
+    facts: dict[str, object] = {
+        "system": platform.platform(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "device": str(device),
+        "peak_memory_mib": round(_peak_bytes() / 2**20, 1),
+    }
+    if device.type == "cuda":
+        facts["gpu"] = torch.cuda.get_device_name(device)
+        facts["gpu_peak_memory_mib"] = round(torch.cuda.max_memory_allocated(device) / 2**20, 1)
+    return facts
+
+
+def resolve(device: str) -> torch.device:
+    """Return the device meant by a name; "auto" is the GPU where there is one.
+
+    >>> resolve("cpu")
+    device(type='cpu')
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise ValueError(
+            f"unknown device {device!r}; Choose one of: auto, cpu, cuda, cuda:N"
+        ) from None
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {device} was asked for, but torch finds no GPU; use cpu")
+    return found
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _peak_bytes() -> int:
+    """Return the largest resident size of this process; Linux counts KiB, macOS bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,191 @@
+"""One experiment as plain data: everything that decides its result, checked before it runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from multipool import methods, models
+from multipool.bench.hyperparameters import SHIPPED_FOR, SOURCE_SPLITS, published
+from multipool.core import lookup, unknown
+from multipool.data import DATASETS, DataOptions, StreamConfig
+from multipool.memory import MEMORIES
+from multipool.methods.setup import PRECISIONS, configure
+
+SPLITS = ("train", "test")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One method, one memory, one dataset, one protocol, one seed.
+
+    None means: ``memory`` the method's own pool, ``weights`` those shipped for the dataset,
+    ``source`` the split that the method's authors used, ``domains`` the paper's. ``options`` are
+    fields of the method's config, ``memory_options`` arguments of the bank; both go on top of what
+    was published for the dataset. ``device`` "auto" takes a GPU where there is one.
+    """
+
+    dataset: str = "shapes-c"
+    method: str = "rotta"
+    memory: str | None = None
+    protocol: str = "ptta"
+    model: str | None = None
+    weights: str | None = None
+    data_dir: str | None = None
+    domains: tuple[str, ...] | None = None
+    severity: int = 5
+    batch_size: int = 64
+    gamma: float = 0.1
+    rounds: int = 20
+    seed: int = 0
+    device: str = "auto"
+    guard: bool = False
+    limit: int | None = None
+    source: str | None = None
+    precision: str = "float32"
+    compile: bool = False
+    options: Mapping[str, object] = field(default_factory=dict)
+    memory_options: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        lookup(DATASETS, self.dataset, "dataset")
+        _check_numbers(self)
+        self.stream()
+        self.data()
+        _check_method(self)
+        _check_weights(self)
+        if self.precision not in PRECISIONS:
+            raise unknown("precision", self.precision, PRECISIONS)
+        if self.source is not None and self.source not in SPLITS:
+            raise unknown("source split", self.source, SPLITS)
+
+    def stream(self) -> StreamConfig:
+        """Return the part that decides the order of the samples."""
+        return StreamConfig(
+            protocol=self.protocol,
+            batch_size=self.batch_size,
+            gamma=self.gamma,
+            rounds=self.rounds,
+            seed=self.seed,
+            limit=self.limit,
+        )
+
+    def data(self) -> DataOptions:
+        """Return the part that says where the images are."""
+        return DataOptions(data_dir=self.data_dir, severity=self.severity, domains=self.domains)
+
+    def method_options(self) -> dict[str, object]:
+        """Return the published options for the dataset with this experiment's own on top."""
+        return {**published(self.method, self.dataset), **self.options}
+
+    def weights_name(self) -> str:
+        """Return the file or name that the model comes from."""
+        chosen = self.weights or _self_contained(self.model) or SHIPPED_FOR.get(self.dataset)
+        if chosen is None:
+            raise ValueError(
+                f"{self.dataset} has no weights in the package; pass --weights with a file "
+                f"(shipped: {', '.join(models.SHIPPED)})"
+            )
+        return chosen
+
+    def source_split(self) -> str:
+        """Return the split that source statistics are made from."""
+        return self.source or SOURCE_SPLITS.get(self.method, "test")
+
+    def settings(self) -> dict[str, object]:
+        """Return everything that decides the result, ready for JSON; options are complete."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        values["domains"] = None if self.domains is None else list(self.domains)
+        values["weights"] = self.weights_name()
+        values["source"] = self.source_split() if needs_source(self) else None
+        values["options"] = {**_defaults(self.method), **self.method_options()}
+        values["memory_options"] = dict(self.memory_options)
+        return values
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, object]) -> Experiment:
+        """Return the experiment that :meth:`settings` was taken from, or refuse unknown keys."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        for key in settings:
+            if key not in known:
+                raise unknown("setting", key, known)
+        values = dict(settings)
+        if isinstance(values.get("domains"), list):
+            values["domains"] = tuple(typing.cast(list[str], values["domains"]))
+        return cls(**values)  # type: ignore[arg-type]
+
+
+def needs_source(experiment: Experiment) -> bool:
+    """Return whether the method asks for source data."""
+    return bool(lookup(methods.METHODS, experiment.method, "method").needs_source)
+
+
+def memories() -> list[str]:
+    """Return the names that ``memory`` can have; ``single`` is the method's own pool."""
+    return sorted({"single", *MEMORIES})
+
+
+def _check_numbers(experiment: Experiment) -> None:
+    for name, low in (("rounds", 1), ("seed", 0), ("limit", 1), ("batch_size", 1)):
+        value = getattr(experiment, name)
+        if value is not None and (not isinstance(value, int) or value < low):
+            raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}")
+    if not experiment.gamma > 0:
+        raise ValueError(f"gamma must be greater than 0, got {experiment.gamma}")
+
+
+def _check_method(experiment: Experiment) -> None:
+    """Check method, memory and the options of both against their own declarations."""
+    adapter = lookup(methods.METHODS, experiment.method, "method")
+    if experiment.memory is not None:
+        if experiment.memory not in memories():
+            raise unknown("memory", experiment.memory, memories())
+        if not adapter.takes_memory:
+            takers = sorted(n for n, kind in methods.METHODS.items() if kind.takes_memory)
+            raise ValueError(
+                f"{experiment.method} has no memory, got --memory {experiment.memory}; "
+                f"methods with a memory: {', '.join(takers)}"
+            )
+    configure(adapter.Config(), experiment.method_options(), experiment.method)
+    _check_memory_options(experiment)
+
+
+def _check_memory_options(experiment: Experiment) -> None:
+    if not experiment.memory_options:
+        return
+    if experiment.memory is None:
+        raise ValueError("options of the memory need --memory, got none")
+    maker = MEMORIES[experiment.memory]
+    fields = set(inspect.signature(maker).parameters) - {"self", "num_classes", "seed"}
+    for key in experiment.memory_options:
+        if key not in fields:
+            raise unknown(f"option of the memory {experiment.memory}", key, fields)
+
+
+def _check_weights(experiment: Experiment) -> None:
+    """Check that the model can be found, without reading it."""
+    if experiment.model is not None and _self_contained(experiment.model) is None:
+        lookup(models.MODELS, experiment.model, "model")
+    name = experiment.weights_name()
+    if name in models.SHIPPED or name.partition(":")[0] in models.HUBS:
+        return
+    if not Path(name).is_file():
+        raise FileNotFoundError(
+            f"no weights at {name}; pass a file or one of: {', '.join(models.SHIPPED)}"
+        )
+
+
+def _self_contained(model: str | None) -> str | None:
+    """Return ``model`` if it names weights as well as an architecture."""
+    if model is not None and (model in models.SHIPPED or model.partition(":")[0] in models.HUBS):
+        return model
+    return None
+
+
+def _defaults(method: str) -> dict[str, object]:
+    config = methods.METHODS[method].Config
+    return {f.name: getattr(config(), f.name) for f in dataclasses.fields(config)}
