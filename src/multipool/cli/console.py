@@ -1,0 +1,63 @@
+"""What commands show: a progress bar with the running error on stderr, tables on stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from multipool.bench.runner import Progress as Step
+
+Show = Callable[[Step], None]
+
+
+@contextmanager
+def progress(title: str, quiet: bool = False) -> Iterator[Show | None]:
+    """Yield a function that shows how far a run is; None if nothing is to be shown."""
+    if quiet:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[error]}"),
+        TimeRemainingColumn(),
+    )
+    # Taken away when done: the result that follows says more.
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None, error="loading")
+
+        def show(step: Step) -> None:
+            text = "" if step.error is None else f"error {step.error:.2f} %"
+            bar.update(task, completed=step.done, total=step.total, error=text)
+
+        yield show
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
+    """Print a table; the first ``left`` columns are words, the rest numbers."""
+    # A pipe has no width of its own: cut nothing there.
+    width = None if sys.stdout.isatty() else 200
+    grid = Table(title=title, title_justify="left", header_style="bold")
+    for index, column in enumerate(columns):
+        grid.add_column(column, justify="left" if index < left else "right", no_wrap=index < left)
+    for row in rows:
+        grid.add_row(*row)
+    Console(width=width).print(grid)
+
+
+def print_json(value: object) -> None:
+    """Print ``value`` as JSON on stdout."""
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def say(text: str, quiet: bool = False) -> None:
+    """Print a line for a person on stderr, where it does not mix with the result."""
+    if not quiet:
+        Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)

@@ -1,0 +1,105 @@
+"""``multipool run``: one method, one memory, one dataset, one protocol, one seed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from multipool.bench.experiment import Experiment
+from multipool.bench.result import FILE, Result
+from multipool.bench.runner import CHECKPOINT_EVERY, run
+from multipool.cli import options as o
+from multipool.cli.console import print_json, progress, say, table
+
+app = typer.Typer(add_completion=False)
+
+EXAMPLE = "Example: multipool run --dataset shapes-c --method rotta --memory mcm --limit 3000"
+_EVERY = Annotated[
+    int, typer.Option(metavar="N", help="Batches between checkpoints in --out; 0: none.")
+]
+
+
+@app.command(epilog=EXAMPLE)
+def main(
+    dataset: o.DatasetName = "shapes-c",
+    method: o.MethodName = "rotta",
+    memory: o.MemoryName = None,
+    protocol: o.ProtocolName = "ptta",
+    model: o.ModelName = None,
+    weights: o.Weights = None,
+    data_dir: o.DataDir = None,
+    domains: o.Domains = None,
+    severity: o.Severity = 5,
+    batch_size: o.BatchSize = 64,
+    gamma: o.Gamma = 0.1,
+    rounds: o.Rounds = 20,
+    seed: o.Seed = 0,
+    device: o.Device = "auto",
+    guard: Annotated[bool, typer.Option(help="Undo updates that break the model.")] = False,
+    limit: o.Limit = None,
+    source: o.SourceSplit = None,
+    precision: o.Precision = "float32",
+    compile: Annotated[bool, typer.Option("--compile", help="Use torch.compile.")] = False,  # noqa: A002
+    settings: o.Settings = None,
+    out: o.Out = None,
+    checkpoint_every: _EVERY = CHECKPOINT_EVERY,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Run one method on one stream and write what it got right."""
+    method_options, memory_options = o.split_settings(settings)
+    experiment = Experiment(
+        dataset=dataset,
+        method=method,
+        memory=memory,
+        protocol=protocol,
+        model=model,
+        weights=weights,
+        data_dir=data_dir,
+        domains=o.names(domains),
+        severity=severity,
+        batch_size=batch_size,
+        gamma=gamma,
+        rounds=rounds,
+        seed=seed,
+        device=device,
+        guard=guard,
+        limit=limit,
+        source=source,
+        precision=precision,
+        compile=compile,
+        options=method_options,
+        memory_options=memory_options,
+    )
+    with progress(title(experiment), quiet or json) as show:
+        result = run(experiment, out, show, checkpoint_every=checkpoint_every, resume=resume)
+    if json:
+        print_json(result.as_dict())
+    elif quiet:
+        print(f"{result.error:.2f}")
+    else:
+        _show(experiment, result)
+        if out is not None:
+            say(f"written to {out / FILE}")
+
+
+def title(experiment: Experiment) -> str:
+    """Return a run's short name.
+
+    >>> title(Experiment(method="source"))
+    'source on shapes-c'
+    """
+    memory = "" if experiment.memory is None else f" + {experiment.memory}"
+    return f"{experiment.method}{memory} on {experiment.dataset}"
+
+
+def _show(experiment: Experiment, result: Result) -> None:
+    rows = [[name, f"{error:.2f}"] for name, error in result.errors.items()]
+    rows.append(["mean", f"{result.error:.2f}"])
+    table(f"{title(experiment)}, {experiment.protocol}", ["domain", "error %"], rows)
+    counts = ", ".join(f"{value} {name}" for name, value in result.counts.items())
+    say(f"{result.samples} samples, {result.samples_per_second:g} a second; {counts}")
+    for note in result.notes:
+        say(f"note: {note}")
