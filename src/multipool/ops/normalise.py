@@ -32,6 +32,8 @@ Policy = Callable[[Tensor, LayerState], Tensor]
 
 def batch_moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and biased variance per channel over batch and space, ``(C,)`` each, float32."""
+    if x.dtype in (torch.bfloat16, torch.float16) and not x.is_cuda:
+        x = x.float()  # the CPU kernel would return its sums as coarse as its input
     # One fused reduction on CPU and CUDA; var_mean takes three times as long on the CPU.
     mean, var = torch.batch_norm_update_stats(x, None, None, 0.0)
     return mean, var

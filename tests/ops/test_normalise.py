@@ -1,0 +1,116 @@
+"""Every policy against its definition, written out with autograd in float64."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multipool.ops import LayerState, Residual, Robust, batch, frozen
+
+
+def layer(channels: int, seed: int = 0, grad: bool = True) -> LayerState:
+    g = torch.Generator().manual_seed(seed)
+    draw = lambda: torch.rand(channels, generator=g, dtype=torch.float64)  # noqa: E731
+    weight, bias = (draw() + 0.5).requires_grad_(grad), (draw() - 0.5).requires_grad_(grad)
+    return LayerState(weight, bias, draw() - 0.5, draw() + 0.3, 1e-5)
+
+
+def literal_robust(x, state, rate):
+    """RoTTA Sec. 3.2 as it stands: mix, then normalise; the stored part carries no gradient."""
+    dims = [d for d in range(x.ndim) if d != 1]
+    shape = [1, -1] + [1] * (x.ndim - 2)
+    mean = (1 - rate) * state.mean + rate * x.mean(dims)
+    var = (1 - rate) * state.var + rate * x.var(dims, unbiased=False)
+    hat = (x - mean.view(shape)) / (var.view(shape) + state.eps).sqrt()
+    return state.weight.view(shape) * hat + state.bias.view(shape), mean, var
+
+
+shapes = st.sampled_from([(4, 3, 5, 6), (1, 2, 4, 4), (7, 3), (2, 5, 1, 1)])
+
+
+@given(shapes, st.sampled_from([0.05, 0.5, 1.0]), st.integers(0, 20))
+def test_robust_equals_its_definition_in_values_statistics_and_gradients(shape, rate, seed):
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(shape, generator=g, dtype=torch.float64).requires_grad_()
+    upstream = torch.randn(shape, generator=g, dtype=torch.float64)
+    reference = layer(shape[1], seed)
+    expected, mean, var = literal_robust(x, reference, rate)
+    wanted = torch.autograd.grad((expected * upstream).sum(), [x, reference.weight, reference.bias])
+    state = layer(shape[1], seed)
+    out = Robust(rate)(x, state)
+    got = torch.autograd.grad((out * upstream).sum(), [x, state.weight, state.bias])
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(state.mean, mean.detach())
+    torch.testing.assert_close(state.var, var.detach())
+    for a, b in zip(got, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)
+
+
+def test_robust_is_right_for_channels_last_input_too():
+    x = torch.randn(4, 3, 5, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    upstream = torch.randn_like(x)
+    grads = []
+    for form in (torch.contiguous_format, torch.channels_last):
+        state = layer(3)
+        leaf = x.detach().contiguous(memory_format=form).requires_grad_()
+        out = Robust(0.05)(leaf, state)
+        grads.append(torch.autograd.grad((out * upstream).sum(), leaf)[0])
+    torch.testing.assert_close(grads[0], grads[1])
+
+
+def test_robust_without_gradients_moves_the_same_statistics():
+    x = torch.randn(6, 3, 4, 4, dtype=torch.float64)
+    with_grad, without = layer(3), layer(3)
+    out = Robust(0.1)(x.clone().requires_grad_(), with_grad)
+    with torch.no_grad():
+        torch.testing.assert_close(Robust(0.1)(x, without), out)
+    assert torch.equal(with_grad.mean, without.mean)
+    assert torch.equal(with_grad.var, without.var)
+
+
+def test_residual_treats_its_statistics_as_constants():
+    x = torch.randn(6, 3, 4, 4, dtype=torch.float64).requires_grad_()
+    state, reference = layer(3), layer(3)
+    out = Residual(0.05)(x, state)
+    expected, mean, var = literal_robust(x, reference, 0.05)
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(state.var, var.detach())
+    upstream = torch.randn_like(x)
+    (grad,) = torch.autograd.grad((out * upstream).sum(), x)
+    scale = (reference.weight / (var + 1e-5).sqrt()).view(1, -1, 1, 1)
+    torch.testing.assert_close(grad, (upstream * scale).detach())
+
+
+def test_batch_uses_this_batch_alone_and_frozen_the_stored_statistics():
+    x = torch.randn(8, 3, 4, 4, dtype=torch.float64)
+    state = layer(3)
+    before = state.mean.clone(), state.var.clone()
+    out = batch(x, state)
+    plain = (x - x.mean((0, 2, 3), keepdim=True)) / (
+        x.var((0, 2, 3), unbiased=False, keepdim=True) + 1e-5
+    ).sqrt()
+    shape = (1, -1, 1, 1)
+    torch.testing.assert_close(out, plain * state.weight.view(shape) + state.bias.view(shape))
+    hat = (x - state.mean.view(shape)) / (state.var.view(shape) + 1e-5).sqrt()
+    torch.testing.assert_close(
+        frozen(x, state), hat * state.weight.view(shape) + state.bias.view(shape)
+    )
+    assert torch.equal(before[0], state.mean)
+    assert torch.equal(before[1], state.var)
+
+
+def test_one_value_a_channel_has_no_batch_variance_so_batch_falls_back():
+    x, state = torch.randn(1, 4, dtype=torch.float64), layer(4)
+    torch.testing.assert_close(batch(x, state), frozen(x, state))
+
+
+@pytest.mark.parametrize("policy", [Robust(0.05), Residual(0.05), batch, frozen])
+def test_every_policy_takes_bfloat16_and_keeps_float32_statistics(policy):
+    state = LayerState(torch.ones(3), torch.zeros(3), torch.zeros(3), torch.ones(3), 1e-5)
+    x = torch.randn(4, 3, 4, 4).bfloat16().requires_grad_()
+    out = policy(x, state)
+    out.float().square().sum().backward()
+    assert x.grad.isfinite().all()
+    assert out.dtype == torch.bfloat16
+    assert state.mean.dtype == torch.float32
+    assert out.isfinite().all()
