@@ -4,8 +4,8 @@
 batch by batch in the order of one of ``PROTOCOLS``. Data never learns which method will read it.
 """
 
+from multipool.data.corruptions import COMMON, EXTRA
 from multipool.data.datasets import DATASETS, load
-from multipool.data.domains import COMMON, EXTRA
 from multipool.data.protocol import DataOptions, Dataset, SourceImages
 from multipool.data.stream import Batch, Stream, StreamConfig
 from multipool.data.streams import PROTOCOLS

@@ -31,11 +31,10 @@ class CleanSet:
     def digest(self) -> str:
         """Return a short fingerprint of the images' bytes, for the names of cached copies."""
         if not self._digest:
-            image_bytes = memoryview(np.ascontiguousarray(self.images)).cast("B")
-            shape = str(self.images.shape).encode()
-            self._digest.append(
-                hashlib.blake2b(image_bytes, key=shape[:64], digest_size=8).hexdigest()
-            )
+            pixels = np.ascontiguousarray(self.images).ravel().data
+            total = hashlib.blake2b(pixels, digest_size=8)
+            total.update(str(self.images.shape).encode())
+            self._digest.append(total.hexdigest())
         return self._digest[0]
 
     def source(self) -> SourceImages:
@@ -61,8 +60,11 @@ def load_npy(path: Path) -> npt.NDArray[np.generic]:
         ) from None
 
 
-def load_npz(path: Path, num_classes: int, size: int) -> CleanSet:
-    """Read ``images`` uint8 ``(N, size, size, 3)``, ``labels`` and ``classes`` of an ``.npz``."""
+def load_npz(path: Path, num_classes: int | None, size: int) -> CleanSet:
+    """Read ``images`` uint8 ``(N, size, size, 3)``, ``labels`` and ``classes`` of an ``.npz``.
+
+    ``num_classes`` None takes as many as ``classes`` names.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"no file at {path}")
     try:
@@ -75,13 +77,15 @@ def load_npz(path: Path, num_classes: int, size: int) -> CleanSet:
     for key in ("images", "labels"):
         if key not in stored:
             raise ValueError(f"{path} must hold 'images' and 'labels', but has no '{key}'")
+    names = stored.get("classes")
+    if num_classes is None:
+        num_classes = 0 if names is None else len(names)
+    if names is not None and len(names) != num_classes:
+        raise ValueError(f"{path} must name {num_classes} classes, got {len(names)}")
     images = check_array(stored["images"], size, str(path))
     labels = check_labels(stored["labels"], num_classes, f"the labels of {path}")
     if len(images) != len(labels):
         raise ValueError(f"{path} has {len(images)} images but {len(labels)} labels")
-    names = stored.get("classes")
-    if names is not None and len(names) != num_classes:
-        raise ValueError(f"{path} must name {num_classes} classes, got {len(names)}")
     return CleanSet(images, labels, None if names is None else tuple(map(str, names)))
 
 

@@ -12,10 +12,19 @@ from multipool.data.arrays import Bytes, CleanSet, check_array, gather, load_npy
 from multipool.data.assembled import AssembledDataset, check_labels
 from multipool.data.copies import CorruptedCopies
 from multipool.data.domains import SEVERITIES, corruptions
+from multipool.data.files import Framing, class_folders, folders
+from multipool.data.pickles import load_batches
 from multipool.data.places import cache_folder, data_folder, first_existing
 from multipool.data.protocol import DataOptions, Ints
 
 SIZE = 32
+# A file by which a folder of pickled batches is recognised.
+BATCH_FILES = {
+    (10, "test"): "test_batch",
+    (10, "train"): "data_batch_1",
+    (100, "test"): "test",
+    (100, "train"): "train",
+}
 
 
 def cifar10_c(options: DataOptions = DataOptions()) -> AssembledDataset:
@@ -109,12 +118,34 @@ class OfficialArrays:
 
 
 def clean_cifar(folder: Path, num_classes: int, split: str) -> CleanSet:
-    """Return the clean CIFAR images of a split from any of the layouts, wherever in ``folder``."""
+    """Return the clean CIFAR images of a split from any of three layouts in ``folder``.
+
+    ``.npz`` with images and labels; torchvision's pickled batches; folders ``<split>/<class>/``.
+    """
     stem = f"cifar{num_classes}"
     names = (f"{stem}_{split}.npz",) + ((f"{stem}_train2k.npz",) if split == "train" else ())
     npz = first_existing(folder, names)
     if npz is not None:
         return load_npz(npz, num_classes, SIZE)
+    batches = "cifar-10-batches-py" if num_classes == 10 else "cifar-100-python"
+    for place in (folder / batches, folder):
+        if place.is_dir() and (place / BATCH_FILES[num_classes, split]).is_file():
+            return load_batches(place, num_classes, split)
+    pictures = first_existing(folder, (f"{stem}/{split}", f"CIFAR-{num_classes}/{split}", split))
+    if pictures is not None and pictures.is_dir():
+        return _pictures(pictures, num_classes)
     raise FileNotFoundError(
-        f"no clean CIFAR-{num_classes} {split} images in {folder}: expected {names[0]}"
+        f"no CIFAR-{num_classes} {split} images in {folder}: put {names[0]}, {batches} or "
+        f"{stem}/{split}/<class>/<image> there"
+        + (f", or the official CIFAR-{num_classes}-C" if split == "test" else "")
+        + f" ('multipool data fetch {stem}-c' gets it)"
     )
+
+
+def _pictures(folder: Path, num_classes: int) -> CleanSet:
+    """Decode ``folder/<class>/<image>``; labels are positions of the sorted class names."""
+    classes = folders(folder)
+    if len(classes) != num_classes:
+        raise ValueError(f"{folder} must have {num_classes} class folders, got {len(classes)}")
+    images = class_folders(folder, classes, Framing(SIZE, SIZE))
+    return CleanSet(images.all(), images.labels, classes)

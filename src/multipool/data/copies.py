@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from multipool.core import numpy_generator, replacing
+from multipool.core import replacing
+from multipool.data import corruptions
 from multipool.data.arrays import Bytes, CleanSet, gather, load_npy
+from multipool.data.corruptions import corrupt
 from multipool.data.protocol import Ints
-
-# Corrupted at a time: bounds the float copies that a corruption needs to a few hundred MB.
-CHUNK_BYTES = 2**23
 
 
 class CorruptedCopies:
@@ -60,18 +59,9 @@ class CorruptedCopies:
         return load_npy(path)  # type: ignore[return-value]
 
     def _make(self, clean: Bytes, domain: str, severity: int, path: Path) -> None:
-        from multipool.data.corruptions import corrupt
-
-        step = max(1, CHUNK_BYTES // int(np.prod(clean.shape[1:])))
-        with replacing(path) as part:
-            copy = np.lib.format.open_memmap(part, mode="w+", dtype=np.uint8, shape=clean.shape)
-            for start in range(0, len(clean), step):
-                draw = numpy_generator(self._seed, domain, severity, start)
-                images = np.ascontiguousarray(clean[start : start + step])
-                copy[start : start + step] = corrupt(
-                    images, domain, severity=severity, seed=int(draw.integers(2**31))
-                )
-            copy.flush()
+        copy = corrupt(clean, domain, severity=severity, seed=self._seed)
+        with replacing(path) as part, part.open("wb") as file:
+            np.save(file, copy, allow_pickle=False)
 
 
 @cache
@@ -81,8 +71,6 @@ def code_version() -> str:
     >>> len(code_version())
     8
     """
-    from multipool.data import corruptions
-
     total = hashlib.blake2b(digest_size=4)
     for file in sorted(Path(str(corruptions.__file__)).parent.rglob("*.py")):
         total.update(file.read_bytes())

@@ -7,13 +7,21 @@ from pathlib import Path
 
 from multipool.core import lookup
 from multipool.data.cifar import cifar10_c, cifar100_c
+from multipool.data.domainnet import domainnet126
+from multipool.data.folder import folder
+from multipool.data.imagenet import imagenet_c
 from multipool.data.protocol import DataOptions, Dataset
 from multipool.data.shapes_c import shapes_c
+from multipool.data.tiny import tiny_imagenet_c
 
 DATASETS: dict[str, Callable[[DataOptions], Dataset]] = {
     "shapes-c": shapes_c,
     "cifar10-c": cifar10_c,
     "cifar100-c": cifar100_c,
+    "tiny-imagenet-c": tiny_imagenet_c,
+    "imagenet-c": imagenet_c,
+    "domainnet126": domainnet126,
+    "folder": folder,
 }
 
 

@@ -1,27 +1,10 @@
-"""The names of the corruptions, in the order in which the paper's streams show them."""
+"""Which corruptions make up a dataset, at which severities."""
 
 from __future__ import annotations
 
-from multipool.core import unknown
+from multipool.core import lookup
+from multipool.data.corruptions import COMMON, CORRUPTIONS
 
-COMMON = (
-    "motion_blur",
-    "snow",
-    "fog",
-    "shot_noise",
-    "defocus_blur",
-    "contrast",
-    "zoom_blur",
-    "brightness",
-    "frost",
-    "elastic_transform",
-    "glass_blur",
-    "gaussian_noise",
-    "pixelate",
-    "jpeg_compression",
-    "impulse_noise",
-)
-EXTRA = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
 SEVERITIES = (1, 2, 3, 4, 5)
 
 
@@ -34,6 +17,5 @@ def corruptions(names: tuple[str, ...] | None) -> tuple[str, ...]:
     if names is None:
         return COMMON
     for name in names:
-        if name not in COMMON + EXTRA:
-            raise unknown("corruption", name, COMMON + EXTRA)
+        lookup(CORRUPTIONS, name, "corruption")
     return names

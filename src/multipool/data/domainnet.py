@@ -1,0 +1,78 @@
+"""``domainnet126``: pictures named by list files, real as source, three domains to adapt to."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from multipool.core import lookup
+from multipool.data.assembled import AssembledDataset, check_labels
+from multipool.data.files import FileImages, Framing, listed
+from multipool.data.places import data_folder
+from multipool.data.protocol import DataOptions, SourceImages
+
+NUM_CLASSES = 126
+SOURCE = "real"
+TARGETS = ("clipart", "painting", "sketch")
+FOLDERS = ("domainnet126", "domainnet-126", "DomainNet-126", "DomainNet126", "domainnet")
+FRAMING = Framing(224, 256, square=True)
+
+
+def domainnet126(options: DataOptions = DataOptions()) -> AssembledDataset:
+    """Return DomainNet-126 from ``<domain>_list.txt`` files with ``relative/path label`` lines.
+
+    Pictures are scaled to 256 x 256 and the central 224 x 224 is kept. There is one list of real
+    pictures, so both splits of the source are all of them.
+    """
+    name = "domainnet126"
+    root = _root(data_folder(options.data_dir, name))
+    domains = TARGETS if options.domains is None else options.domains
+    for domain in domains:
+        lookup(dict.fromkeys((*TARGETS, SOURCE)), domain, f"domain of {name}")
+        _list_file(root, domain)
+    files = cache(lambda domain: _files(root, domain))
+
+    def source_of(split: str) -> SourceImages:
+        real = files(SOURCE)
+        return SourceImages(real.labels, real.read)
+
+    return AssembledDataset(
+        name=name,
+        num_classes=NUM_CLASSES,
+        size=FRAMING.size,
+        domains=domains,
+        labels_of=lambda domain: files(domain).labels,
+        read=lambda domain, severity, rows: files(domain).read(rows),
+        source_of=source_of,
+        lazy=True,
+    )
+
+
+def _root(folder: Path) -> Path:
+    for place in (folder, *(folder / name for name in FOLDERS)):
+        if any((place / f"{domain}_list.txt").is_file() for domain in (*TARGETS, SOURCE)):
+            return place
+    raise FileNotFoundError(
+        f"no DomainNet-126 in {folder}: put {SOURCE}_list.txt, {TARGETS[0]}_list.txt and so on "
+        f"with their pictures into {folder / FOLDERS[0]} ('multipool data list' says from where)"
+    )
+
+
+def _list_file(root: Path, domain: str) -> Path:
+    path = root / f"{domain}_list.txt"
+    if not path.is_file():
+        raise FileNotFoundError(f"{root} has no {path.name}, the list of the {domain} pictures")
+    return path
+
+
+def _files(root: Path, domain: str) -> FileImages:
+    path = _list_file(root, domain)
+    entries = listed(path, root)
+    unlabelled = next((name for name, label in entries if not label), None)
+    if unlabelled is not None:
+        raise ValueError(f"{path} gives no label for {unlabelled}; expected 'path label' lines")
+    labels = np.asarray([int(label) for _, label in entries], dtype=np.int64)
+    check_labels(labels, NUM_CLASSES, f"the labels of {path}")
+    return FileImages(root, [name for name, _ in entries], labels, FRAMING)
