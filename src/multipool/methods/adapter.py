@@ -72,6 +72,14 @@ class Adapter(nn.Module):
     def _adapt(self, images: Tensor, logits: Tensor) -> None:
         """Learn from the batch just predicted; call :meth:`_learn` for each update."""
 
+    def _step(self, images: Tensor) -> Tensor:
+        """Predict, then learn; a method that does both in one pass replaces this."""
+        with self._timed("predict"), torch.no_grad():
+            logits = self._predict(images)
+        with torch.enable_grad():
+            self._adapt(images, logits)
+        return logits
+
     # What users call ----------------------------------------------------------------------------
 
     @property
@@ -93,12 +101,7 @@ class Adapter(nn.Module):
         """
         # A caller's inference mode must not reach the update, which needs gradients.
         with torch.inference_mode(mode=False), self._lock:
-            x = self._enter(images)
-            with self._timed("predict"), torch.no_grad():
-                logits = self._predict(x)
-            with torch.enable_grad():
-                self._adapt(x, logits)
-        return logits
+            return self._step(self._enter(images))
 
     def step(self, images: Tensor) -> Tensor:
         """Do what calling the adapter does: predict, then learn."""
