@@ -1,0 +1,104 @@
+"""The door: check a batch, describe it, and bring what decisions need to the host in one copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from multipool.core import as_float, check_images, check_range
+from multipool.memory.checks import column
+from multipool.memory.descriptors import Descriptor, feature, on_grid
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """A checked batch on the host."""
+
+    descriptors: NDArray[np.float64]  # (B, D) multiples of 2^-24; D = 0 for pools
+    uncertainty: NDArray[np.float64]  # (B,) nats
+    labels: NDArray[np.int64]  # (B,) -1: unknown
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The four arguments of ``add``, with shapes and dtypes already checked."""
+
+    images: Tensor
+    uncertainty: Tensor | None
+    labels: Tensor | None
+    features: Tensor | None
+
+
+def check_batch(
+    images: Tensor,
+    uncertainty: Tensor | None,
+    labels: Tensor | None,
+    features: Tensor | None,
+) -> Batch:
+    """Check everything that needs no values; those are on the device still."""
+    check_images(images, finite=False)
+    size = len(images)
+    if uncertainty is not None:
+        column("uncertainty", uncertainty, size, integer=False)
+    if labels is not None:
+        column("labels", labels, size, integer=True)
+    if features is not None:
+        if not isinstance(features, Tensor) or not features.is_floating_point():
+            kind = features.dtype if isinstance(features, Tensor) else type(features).__name__
+            raise ValueError(f"features must be a float torch.Tensor, got {kind}")
+        if features.ndim != 2 or len(features) != size or features.shape[1] == 0:
+            raise ValueError(f"features must have shape ({size}, D), got {tuple(features.shape)}")
+    return Batch(images, uncertainty, labels, features)
+
+
+def arrive(batch: Batch, describe: Descriptor | None, num_classes: int) -> Arrivals:
+    """Return the batch's descriptors, uncertainty and labels; one device-to-host copy.
+
+    Values are checked here, from that same copy: pixels in [0, 1], finite uncertainty and
+    features, labels from -1 to ``num_classes`` - 1. ``describe=None`` computes no descriptor.
+    """
+    images, size = batch.images.detach(), len(batch.images)
+    device = images.device
+    described = _describe(batch, images, describe)
+    low, high = _extent(images)
+    doubt, labels = batch.uncertainty, batch.labels
+    parts = [described.flatten(), low.reshape(1).double(), high.reshape(1).double()]
+    parts += [part.detach().to(device).double() for part in (doubt, labels) if part is not None]
+    packed = torch.cat(parts).cpu().numpy()
+
+    width = described.shape[1]
+    vectors, rest = packed[: size * width].reshape(size, width), packed[size * width :]
+    check_range(float(rest[0]), float(rest[1]))
+    if not np.isfinite(vectors).all():
+        raise ValueError("features must be finite, got NaN or infinity; drop those samples")
+    values = rest[2 : 2 + size] if doubt is not None else np.zeros(size)
+    if not np.isfinite(values).all():
+        raise ValueError("uncertainty must be finite, got NaN or infinity; drop those samples")
+    marks = np.full(size, -1) if labels is None else rest[len(rest) - size :].astype(np.int64)
+    if marks.min() < -1 or marks.max() >= num_classes:
+        raise ValueError(
+            f"labels must be -1 (unknown) to {num_classes - 1}, got {marks.min()} to {marks.max()}"
+        )
+    return Arrivals(vectors, values, marks)
+
+
+def _describe(batch: Batch, images: Tensor, describe: Descriptor | None) -> Tensor:
+    if describe is None:
+        return torch.empty(len(images), 0, dtype=torch.float64, device=images.device)
+    if describe is feature:
+        if batch.features is None:
+            raise ValueError("descriptor 'feature' needs features=, the model's features (B, D)")
+        return on_grid(describe(batch.features.detach().to(images.device)))
+    return on_grid(describe(as_float(images)))
+
+
+def _extent(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the smallest and largest pixel; uint8 cannot leave the range, so it is not read."""
+    if images.dtype == torch.uint8:
+        zero = torch.zeros((), device=images.device)
+        return zero, zero
+    return torch.aminmax(images)

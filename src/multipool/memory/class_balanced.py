@@ -1,0 +1,56 @@
+"""RoTTA's pool: class-balanced, timely and certain (CSTU; Yuan et al., CVPR 2023, Sec. 3.3)."""
+
+from __future__ import annotations
+
+import math
+
+from multipool.memory.checks import number
+from multipool.memory.pool import Pool
+from multipool.memory.replacements import timeliness
+
+
+class ClassBalancedPool(Pool):
+    """A quota of N / L samples a class; the oldest and most uncertain leave first.
+
+    Below its quota a class takes from the classes that hold most, at it from itself; the worst of
+    those leaves if it scores strictly above the newcomer, else the newcomer is turned away. Ties:
+    the last in reading order leaves. Decisions equal the published code's.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        capacity: int = 64,
+        storage: str = "uint8",
+        seed: int = 0,
+        age_weight: float = 1.0,
+        uncertainty_weight: float = 1.0,
+    ) -> None:
+        super().__init__(num_classes, capacity, storage, seed)
+        self._by_age = timeliness(capacity, number("age_weight", age_weight)).tolist()
+        self._weight = number("uncertainty_weight", uncertainty_weight)
+        self._quota = capacity / num_classes
+
+    def _make_room(self, label: int, uncertainty: float) -> bool:
+        if len(self._groups.get(label, ())) >= self._quota:
+            return self._evict_worst([label], uncertainty)
+        if self._occupied < self.capacity:
+            return True
+        return self._evict_worst(self._majority(), uncertainty)
+
+    def _evict_worst(self, groups: list[int], uncertainty: float) -> bool:
+        """Evict the highest score of these groups if it is above the newcomer's."""
+        oldest, now = len(self._by_age) - 1, self._now
+        weight, scale = self._weight, math.log(self.num_classes)
+        worst, place = self._by_age[0] + weight * uncertainty / scale, None
+        for group in groups:
+            for position, item in enumerate(self._groups[group]):
+                score = self._by_age[min(now - item.arrived, oldest)]
+                score += weight * item.uncertainty / scale
+                # Equal to the newcomer is not above it; equal to a rival is: the last one leaves.
+                if score > worst or (place is not None and score == worst):
+                    worst, place = score, (group, position)
+        if place is None:
+            return False
+        self._evict(*place)
+        return True

@@ -1,0 +1,68 @@
+"""Which two clusters to merge once all ``K_max`` are taken (Sec. 3.3; Table 4 compares them).
+
+Each function takes a view of at least two clusters and the distance from points ``(M, D)`` to a
+point ``(D,)``, and returns positions ``i < j``; ``None`` means: merge nothing, the newcomer joins
+its nearest cluster. Ties go to the lowest position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from multipool.memory.distances import Array
+from multipool.memory.view import ClusterView
+
+Pair = tuple[int, int]
+Gaps = Callable[[Array, Array], Array]
+Consolidation = Callable[[ClusterView, Gaps], Pair | None]
+
+
+def adjacent(view: ClusterView, gaps: Gaps) -> Pair:
+    """Choose the closest pair among clusters created one after the other (ACC), in O(K)."""
+    points = view.centroids
+    steps = [gaps(points[k + 1 : k + 2], points[k])[0] for k in range(len(view) - 1)]
+    first = int(np.argmin(steps))
+    return first, first + 1
+
+
+def closest(view: ClusterView, gaps: Gaps) -> Pair:
+    """Choose the closest pair of all (GCC), in O(K^2)."""
+    points, best, pair = view.centroids, np.inf, (0, 1)
+    for k in range(len(view) - 1):
+        row = gaps(points[k + 1 :], points[k])  # (K-1-k,)
+        near = int(row.argmin())
+        if row[near] < best:
+            best, pair = row[near], (k, k + 1 + near)
+    return pair
+
+
+def smallest(view: ClusterView, gaps: Gaps) -> Pair:
+    """Choose the cluster with the fewest samples and the one nearest to it (the paper's SCM)."""
+    return _with_nearest(int(view.sizes.argmin()), view, gaps)
+
+
+def least_recent(view: ClusterView, gaps: Gaps) -> Pair:
+    """Choose the least recently assigned cluster and the one nearest to it (LRU)."""
+    return _with_nearest(int(view.last_used.argmin()), view, gaps)
+
+
+def no_merge(view: ClusterView, gaps: Gaps) -> None:
+    """Choose nothing: at K_max the sample goes to the nearest cluster."""
+
+
+def _with_nearest(chosen: int, view: ClusterView, gaps: Gaps) -> Pair:
+    row = gaps(view.centroids, view.centroids[chosen])
+    row[chosen] = np.inf
+    near = int(row.argmin())
+    return min(chosen, near), max(chosen, near)
+
+
+CONSOLIDATIONS: dict[str, Consolidation] = {
+    "acc": adjacent,
+    "gcc": closest,
+    "smallest": smallest,
+    "lru": least_recent,
+    "none": no_merge,
+}

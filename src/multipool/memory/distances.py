@@ -1,0 +1,74 @@
+"""How far descriptors are from one of them; one choice serves assignment, merging and H(x).
+
+Each function takes points ``(M, D)``, one point ``(D,)`` and a precision matrix ``(D, D)`` that
+only ``mahalanobis`` reads, and returns ``(M,)``. All float64; sums run over D in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Distance = Callable[[Array, Array, Array | None], Array]
+
+
+def l2(points: Array, point: Array, precision: Array | None = None) -> Array:
+    """Return Euclidean distances (Eq. 4).
+
+    >>> l2(np.array([[3.0, 4.0]]), np.zeros(2)).tolist()
+    [5.0]
+    """
+    gap = points - point
+    gap *= gap
+    return np.sqrt(np.add.reduce(gap, axis=1))
+
+
+def l1(points: Array, point: Array, precision: Array | None = None) -> Array:
+    """Return sums of absolute differences."""
+    return np.add.reduce(np.abs(points - point), axis=1)
+
+
+def cosine(points: Array, point: Array, precision: Array | None = None) -> Array:
+    """Return 1 - cos; a zero vector is at 1 from everything but another zero vector."""
+    dots = np.add.reduce(points * point, axis=1)
+    squares = np.add.reduce(points * points, axis=1)
+    # One root of the product, not a product of roots: a vector is then at exactly 0 from itself.
+    norms = np.sqrt(squares * np.add.reduce(point * point))
+    gaps = 1 - np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 0)
+    gaps[(squares == 0) & (not point.any())] = 0.0
+    return gaps
+
+
+def mahalanobis(points: Array, point: Array, precision: Array | None = None) -> Array:
+    """Return sqrt(g' P g), P the precision of the descriptors seen (``None``: identity)."""
+    if precision is None:
+        return l2(points, point)
+    gap = points - point
+    # einsum and not BLAS: it treats all rows alike, so equal points are at equal distances.
+    turned = np.einsum("md,de->me", gap, precision)
+    turned *= gap
+    return np.sqrt(np.maximum(np.add.reduce(turned, axis=1), 0.0))
+
+
+DISTANCES: dict[str, Distance] = {
+    "l2": l2,
+    "l1": l1,
+    "cosine": cosine,
+    "mahalanobis": mahalanobis,
+}
+
+_BEST = {"l2": 0.3, "l1": 0.5, "cosine": 0.05, "mahalanobis": 1.0}
+_NO_DEFAULT = ("spatial_mean", "histogram")
+
+
+def default_threshold(descriptor: str, distance: str) -> float:
+    """Return the paper's best threshold for this distance (Tables 3 and S2), or ``ValueError``."""
+    if descriptor in _NO_DEFAULT:
+        raise ValueError(
+            f"descriptor '{descriptor}' has no default threshold; pass threshold=, "
+            "the distance from which on a sample opens a new cluster"
+        )
+    return 5.0 if (descriptor, distance) == ("feature", "l2") else _BEST[distance]

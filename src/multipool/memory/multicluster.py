@@ -1,0 +1,200 @@
+"""The multi-cluster memory (Sec. 3.2 to 3.4 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from multipool.core import Retrieved, numpy_generator, numpy_state, restore_numpy
+from multipool.memory.arrivals import arrive, check_batch
+from multipool.memory.checks import count
+from multipool.memory.descriptors import DESCRIPTORS
+from multipool.memory.drawing import draw
+from multipool.memory.options import MultiClusterOptions
+from multipool.memory.organiser import Organiser
+from multipool.memory.retrievals import RETRIEVALS
+from multipool.memory.state import dump, read
+from multipool.memory.store import ImageStore
+from multipool.memory.view import Clusters
+
+
+class MultiClusterMemory:
+    """Up to K_max clusters of up to N samples that look alike.
+
+    Decisions are made on the host from a few numbers a sample, one sample after another; images
+    stay on their device. A batch gives the same result as its samples one by one, bit for bit.
+
+    Args:
+        num_classes: L, the number of classes.
+        capacity: N, samples a cluster holds.
+        max_clusters: K_max; ``None`` is min(5, max(1, L // 20)).
+        threshold: tau, the distance beyond which a sample opens a cluster; ``None`` is the
+            paper's best for the distance (an error for ``spatial_mean`` and ``histogram``).
+        descriptor: a key of ``DESCRIPTORS``; ``feature`` reads ``add(features=...)``.
+        distance: a key of ``DISTANCES``, used for assignment, merging and H(x).
+        consolidation: a key of ``CONSOLIDATIONS``: which clusters are merged at K_max.
+        retrieval: a key of ``RETRIEVALS``: how many samples each cluster gives.
+        spawn: a key of ``SPAWNS``: whether a far sample opens a cluster at K_max.
+        replacement: a key of ``REPLACEMENTS``: whether a full cluster may refuse a sample.
+        fill: whether ``retrieve(n)`` tops up to min(n, len) from the rest.
+        storage: ``uint8`` keeps round(255 x); ``float`` keeps the first batch's float type.
+        age_weight: lambda_t of H(x).
+        uncertainty_weight: lambda_u of H(x).
+        distance_weight: lambda_d of H(x).
+        age_unit: what the index counts, and so ages, ``created`` and ``last_used``: every
+            ``sample`` given to ``add``, or every ``step``, a call of it.
+        seed: seed of the memory's own generator.
+        expire_after: drop a cluster that the last so many samples did not use; not the paper's.
+        class_quota: at most so many members of one known label in a cluster; the one with the
+            highest H(x) makes room. Not the paper's.
+        horizon: for retrieval ``recent``; ``None`` is 10 N.
+        minimum_mass: for retrieval ``mass``; ``None`` is N / 4.
+
+    >>> memory = MultiClusterMemory(num_classes=100)
+    >>> memory.add(torch.stack((torch.zeros(3, 8, 8), torch.ones(3, 8, 8))))
+    >>> len(memory), len(memory.clusters), memory.retrieve(64).ages.tolist()
+    (2, 2, [2, 1])
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        capacity: int = 64,
+        max_clusters: int | None = None,
+        threshold: float | None = None,
+        descriptor: str = "pixel",
+        distance: str = "l2",
+        consolidation: str = "acc",
+        retrieval: str = "uniform",
+        spawn: str = "always",
+        replacement: str = "always",
+        fill: bool = True,
+        storage: str = "uint8",
+        age_weight: float = 1.0,
+        uncertainty_weight: float = 1.0,
+        distance_weight: float = 1.0,
+        age_unit: str = "sample",
+        seed: int = 0,
+        expire_after: int | None = None,
+        class_quota: int | None = None,
+        horizon: float | None = None,
+        minimum_mass: int | None = None,
+    ) -> None:
+        given = locals()
+        given.pop("self")
+        self.options = options = MultiClusterOptions(**given)
+        self._organiser = Organiser(options)
+        self._store = ImageStore(options.slots, storage)
+        self._generator = numpy_generator(seed)
+
+    @property
+    def capacity(self) -> int:
+        """N, the samples of one cluster: losses divide ages by it."""
+        return self.options.capacity
+
+    @property
+    def num_classes(self) -> int:
+        """L, the number of classes."""
+        return self.options.num_classes
+
+    @property
+    def events(self) -> dict[str, int]:
+        """What happened since construction, by name."""
+        return dict(self._organiser.events)
+
+    @property
+    def clusters(self) -> Clusters:
+        """Sizes, centroids, created and last_used of the clusters, in order of creation."""
+        return Clusters.of(self._organiser.view())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken by images and by all that is kept about them."""
+        return self._store.nbytes + self._organiser.nbytes
+
+    def __len__(self) -> int:
+        return len(self._organiser)
+
+    @torch.no_grad()
+    def add(
+        self,
+        images: Tensor,
+        uncertainty: Tensor | None = None,
+        labels: Tensor | None = None,
+        features: Tensor | None = None,
+    ) -> None:
+        """Take in a batch, one sample after another in stream order.
+
+        Args:
+            images: ``(B, C, H, W)``, float in [0, 1] or uint8, all batches of one shape.
+            uncertainty: ``(B,)`` prediction entropy in nats; missing: 0.
+            labels: ``(B,)`` predicted classes, int; missing or unknown: -1.
+            features: ``(B, D)``, read by the descriptor ``feature`` only.
+
+        Raises:
+            ValueError: for anything else; the memory is then as before the call.
+        """
+        batch = check_batch(images, uncertainty, labels, features)
+        self._store.check(images)
+        if self.options.descriptor == "feature":
+            self._organiser.check_width(batch.features)
+        arrivals = arrive(batch, DESCRIPTORS[self.options.descriptor], self.num_classes)
+        self._store.prepare(images)
+        written = self._organiser.place(arrivals)
+        self._store.write(list(written), images, list(written.values()))
+
+    @torch.no_grad()
+    def retrieve(self, n: int | None = 64) -> Retrieved:
+        """Return samples for adaptation: shares of ``n`` by ``retrieval``, ``None``: everything.
+
+        Everything comes cluster by cluster and by index, and draws no random number. Otherwise
+        samples come in the order drawn: cluster by cluster, then those of ``fill``.
+        """
+        wanted, listing = count(n), self._organiser.listing()
+        if wanted is not None and len(listing.owner):
+            view = self._organiser.view()
+            counts = RETRIEVALS[self.options.retrieval](view, wanted, self.options.shares)
+            sizes = view.sizes.tolist()
+            listing = listing.take(draw(sizes, counts, wanted, self.options.fill, self._generator))
+        with torch.inference_mode(False):
+            return Retrieved(
+                images=self._store.read(listing.slot),
+                ages=torch.from_numpy(self._organiser.now - listing.index),
+                uncertainty=torch.from_numpy(listing.uncertainty),
+                labels=torch.from_numpy(listing.label),
+                clusters=torch.from_numpy(listing.owner),
+            )
+
+    def clear(self) -> None:
+        """Return to the state after construction; only ``events`` go on."""
+        self._organiser.clear()
+        self._store.clear()
+        self._generator = numpy_generator(self.options.seed)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return a copy of everything the next decisions depend on, flat, str to Tensor.
+
+        Images are those of the members, as stored, on their device; all else is on the host.
+        """
+        listing = self._organiser.listing()
+        return {
+            "images": self._store.raw(listing.slot),
+            "dtype": torch.zeros((), dtype=self._store.dtype),
+            "random": numpy_state(self._generator),
+            **dump(self._organiser),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over a state saved by a memory with the same options, or raise ``ValueError``.
+
+        Images stay on the device they come on until the next ``add``, which takes them to its own.
+        """
+        organiser = read(self.options, state)
+        generator = numpy_generator(self.options.seed)
+        restore_numpy(generator, state["random"])
+        store = ImageStore(self._store.slots, self._store.storage)
+        store.restore(state["images"], state["dtype"], len(organiser))
+        organiser.events = self._organiser.events
+        self._organiser, self._store, self._generator = organiser, store, generator

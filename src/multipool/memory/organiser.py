@@ -1,0 +1,269 @@
+"""The decisions of the multi-cluster memory, on the host, one sample after another."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from multipool.memory.arrivals import Arrivals
+from multipool.memory.cluster import DOUBT, INDEX, LABEL, SERIAL, SLOT, UNCERTAINTY, Cluster, merge
+from multipool.memory.consolidations import CONSOLIDATIONS
+from multipool.memory.covariance import Covariance
+from multipool.memory.distances import DISTANCES, Array
+from multipool.memory.events import new_events
+from multipool.memory.options import MultiClusterOptions
+from multipool.memory.replacements import REPLACEMENTS, timeliness
+from multipool.memory.spawns import SPAWNS
+from multipool.memory.view import ClusterView
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Members with what is handed out about them, one entry each ``(M,)``."""
+
+    serial: Whole
+    index: Whole
+    slot: Whole
+    label: Whole
+    uncertainty: Array
+    owner: Whole  # position of the cluster
+
+    def take(self, rows: Whole) -> Listing:
+        """Return the members in these rows, in this order."""
+        return Listing(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+
+class Organiser:
+    """Which sample is in which cluster and in which of the K_max N slots.
+
+    It never sees an image. The width D of the descriptors is set by the first batch.
+    """
+
+    def __init__(self, options: MultiClusterOptions) -> None:
+        self.options = options
+        self.events = new_events()
+        self._distance = DISTANCES[options.distance]
+        self._consolidate = CONSOLIDATIONS[options.consolidation]
+        self._spawns = SPAWNS[options.spawn]
+        self._replaces = REPLACEMENTS[options.replacement]
+        self._threshold = options.tau
+        self._timeliness = timeliness(options.capacity, options.age_weight)
+        self.clear()
+
+    def __len__(self) -> int:
+        return sum(cluster.size for cluster in self.clusters)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers kept about samples, for as many clusters as there are now."""
+        members = sum(c.real.nbytes + c.whole.nbytes + c.total.nbytes for c in self.clusters)
+        return members + self._centres.nbytes + self._timeliness.nbytes
+
+    def clear(self) -> None:
+        """Forget all samples and start counting again; ``events`` go on."""
+        self.clusters: list[Cluster] = []
+        self.free = list(range(self.options.slots))[::-1]
+        self.serial = 0  # of the next sample
+        self.now = 0  # its index: the serial number, or the number of the call
+        self.covariance: Covariance | None = None
+        self._precision: Array | None = None
+        self._centres = np.empty((0, 0))  # (D, K_max); a column a cluster
+        self.width: int | None = None
+
+    def widen(self, width: int) -> None:
+        """Set D, once."""
+        self.width = width
+        self._centres = np.zeros((width, self.options.clusters))
+        if self.options.distance == "mahalanobis":
+            self.covariance = Covariance(width)
+
+    def check_width(self, features: Tensor | None) -> None:
+        """Raise ``ValueError`` for features of another width than those before."""
+        if features is not None and self.width not in (None, features.shape[1]):
+            raise ValueError(
+                f"features must have {self.width} columns as those before, got {features.shape[1]}"
+            )
+
+    def place(self, arrivals: Arrivals) -> dict[int, int]:
+        """Take in a batch; return slot -> row for the images to be written."""
+        size = len(arrivals.labels)
+        if self.width is None:
+            self.widen(arrivals.descriptors.shape[1])
+        real = self.rows(arrivals.descriptors, arrivals.uncertainty)
+        whole = np.empty((size, 4), dtype=np.int64)
+        by_call = self.options.age_unit == "step"
+        whole[:, SERIAL] = np.arange(self.serial, self.serial + size)
+        whole[:, INDEX] = self.now if by_call else whole[:, SERIAL]
+        whole[:, LABEL] = arrivals.labels
+        written = {}
+        for row in range(size):
+            slot = self._take(real[row], whole[row])
+            if slot is not None:
+                written[slot] = row
+        self.serial += size
+        self.now += 1 if by_call else size
+        self.events["added"] += size
+        return written
+
+    def listing(self) -> Listing:
+        """Return all members, cluster by cluster in order of creation, then by arrival."""
+        if not self.clusters:
+            none = np.empty(0, dtype=np.int64)
+            return Listing(none, none, none, none, np.empty(0), none)
+        whole = np.concatenate([c.whole[:, : c.size] for c in self.clusters], axis=1)
+        doubts = np.concatenate([c.real[UNCERTAINTY, : c.size] for c in self.clusters])
+        owner = np.repeat(np.arange(len(self.clusters)), [c.size for c in self.clusters])
+        return Listing(whole[SERIAL], whole[INDEX], whole[SLOT], whole[LABEL], doubts, owner)
+
+    def view(self) -> ClusterView:
+        """Return what strategies may look at."""
+        used = np.array([(c.size, c.created, c.last_used) for c in self.clusters], dtype=np.int64)
+        sizes, created, last_used = used.reshape(-1, 3).T
+        centres = self._centres[:, : len(self.clusters)].T.copy()
+        return ClusterView(sizes, centres, created, last_used, self.now)
+
+    def adopt(self, clusters: Whole, reals: Array, wholes: Whole) -> None:
+        """Take over saved clusters: sizes, created, last_used ``(3, K)``; members' rows in order.
+
+        Members go into slots 0 to M-1 in the order given; ``wholes`` holds serial, index, label.
+        """
+        capacity, start = self.options.capacity, 0
+        for size, created, last_used in clusters.T.tolist():
+            cluster = Cluster(reals.shape[1] - 2, capacity, created)
+            cluster.last_used = last_used
+            part = slice(start, start + size)
+            slots = np.arange(start, start + size)
+            serial, index, label = wholes[part].T
+            cluster.fill(reals[part].T, np.stack((serial, index, slots, label)))
+            self.clusters.append(cluster)
+            start += size
+        self.free = list(range(start, self.options.slots))[::-1]
+        self.refresh()
+
+    def rows(self, descriptors: Array, uncertainty: Array) -> Array:
+        """Return ``(B, D+2)``: descriptor, uncertainty and the uncertainty term of H(x)."""
+        doubt = self.options.uncertainty_weight * uncertainty / math.log(self.options.num_classes)
+        return np.column_stack((descriptors, uncertainty, doubt))
+
+    def refresh(self) -> None:
+        """Recompute every centroid from the exact sums."""
+        for position, cluster in enumerate(self.clusters):
+            self._centres[:, position] = cluster.total / cluster.size
+
+    def _take(self, real: Array, whole: Whole) -> int | None:
+        """Take in one sample; return its slot, or ``None`` if it was turned away."""
+        now, descriptor = int(whole[INDEX]), real[:-2]
+        if self.options.expire_after is not None:
+            self._expire(now - self.options.expire_after)
+        if self.covariance is not None:
+            self._precision = self.covariance.precision()
+            self.covariance.add(descriptor)
+        if not self.clusters:
+            return self._open(real, whole, now)
+        gaps = self._gaps(self._centres[:, : len(self.clusters)].T, descriptor)
+        nearest = int(gaps.argmin())
+        gap = float(gaps[nearest])
+        if gap > self._threshold and self._make_room(gap):
+            return self._open(real, whole, now)
+        return self._assign(nearest, gap, real, whole, now)
+
+    def _gaps(self, points: Array, point: Array) -> Array:
+        return self._distance(points, point, self._precision)
+
+    def _open(self, real: Array, whole: Whole, now: int) -> int:
+        cluster = Cluster(len(real) - 2, self.options.capacity, now)
+        whole[SLOT] = slot = self.free.pop()
+        cluster.append(real, whole)
+        self._centres[:, len(self.clusters)] = cluster.total
+        self.clusters.append(cluster)
+        self.events["spawned"] += 1
+        return slot
+
+    def _make_room(self, gap: float) -> bool:
+        """Return whether a cluster can be opened, after merging two if all are taken."""
+        if len(self.clusters) < self.options.clusters:
+            return True
+        if len(self.clusters) == 1:
+            return False
+        view = self.view()
+        pair = self._consolidate(view, self._gaps)
+        if pair is None:
+            return False
+        i, j = pair
+        apart = float(self._gaps(view.centroids[j : j + 1], view.centroids[i])[0])
+        if not self._spawns(gap, apart):
+            return False
+        self.clusters[i], freed = merge(
+            self.clusters[i], self.clusters.pop(j), self.options.class_quota
+        )
+        self.free += freed
+        self.refresh()
+        self.events["merged"] += 1
+        return True
+
+    def _assign(self, position: int, gap: float, real: Array, whole: Whole, now: int) -> int | None:
+        """Put a sample into a cluster, in another's place where there is no room."""
+        cluster = self.clusters[position]
+        cluster.last_used = now
+        rivals = self._rivals(cluster, int(whole[LABEL]))
+        if rivals is None:
+            slot = self.free.pop()
+        else:
+            leaving = self._worst(cluster, rivals, gap, float(real[DOUBT]), position, now)
+            if leaving is None:
+                self.events["rejected"] += 1
+                return None
+            slot = int(cluster.whole[SLOT, leaving])
+            cluster.remove(leaving)
+            self.events["replaced"] += 1
+        whole[SLOT] = slot
+        cluster.append(real, whole)
+        self._centres[:, position] = cluster.total / cluster.size
+        return slot
+
+    def _rivals(self, cluster: Cluster, label: int) -> slice | Whole | None:
+        """Return the members of whom one must go, or ``None`` if there is room."""
+        quota = self.options.class_quota
+        if quota is not None and label >= 0:
+            alike = np.flatnonzero(cluster.whole[LABEL, : cluster.size] == label)
+            if len(alike) >= quota:
+                return alike
+        return slice(0, cluster.size) if cluster.size == self.options.capacity else None
+
+    def _worst(
+        self,
+        cluster: Cluster,
+        rivals: slice | Whole,
+        gap: float,
+        doubt: float,
+        position: int,
+        now: int,
+    ) -> int | None:
+        """Return the position of the member with the highest H(x) (Eq. 5), or ``None``."""
+        weight = self.options.distance_weight
+        ages = now - cluster.whole[INDEX, rivals]
+        # H(x) = timeliness + doubt + distance, added in this order.
+        scores = self._timeliness.take(ages, mode="clip")
+        scores += cluster.real[DOUBT, rivals]
+        scores += weight * self._gaps(cluster.points[rivals], self._centres[:, position])
+        newcomer = float(self._timeliness[0]) + doubt + weight * gap
+        chosen = self._replaces(scores, newcomer)
+        if chosen is None or isinstance(rivals, slice):
+            return chosen
+        return int(rivals[chosen])
+
+    def _expire(self, before: int) -> None:
+        """Drop the clusters last used before the index ``before``."""
+        stale = [k for k, cluster in enumerate(self.clusters) if cluster.last_used < before]
+        for position in reversed(stale):
+            cluster = self.clusters.pop(position)
+            self.free += cluster.whole[SLOT, : cluster.size].tolist()
+        if stale:
+            self.refresh()
+            self.events["expired"] += len(stale)

@@ -1,0 +1,65 @@
+"""Banks by name: the two presets of the multi-cluster memory, and the single pools."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from multipool.core import lookup
+from multipool.memory.class_balanced import ClassBalancedPool
+from multipool.memory.confidence import ConfidencePool
+from multipool.memory.entropy import EntropyPool
+from multipool.memory.fifo import FifoPool
+from multipool.memory.multicluster import MultiClusterMemory
+from multipool.memory.protocol import Memory
+from multipool.memory.reservoir import ReservoirPool
+
+Option = int | float | str | bool | None
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A class of banks and the options in which it departs from its defaults."""
+
+    make: Callable[..., Memory]
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+    def known(self) -> list[str]:
+        """Return the names of the options, without the number of classes and the seed."""
+        names = list(inspect.signature(self.make).parameters)
+        return [name for name in names if name not in ("num_classes", "seed")]
+
+    def __call__(self, num_classes: int, seed: int = 0, **options: Option) -> Memory:
+        """Return the bank, the caller's options over the preset's."""
+        unknown = [name for name in options if name not in self.known()]
+        if unknown:
+            raise ValueError(
+                f"unknown memory option '{unknown[0]}'; choose from: {', '.join(self.known())}"
+            )
+        return self.make(num_classes=num_classes, seed=seed, **{**self.options, **options})
+
+
+# "mcm" is the paper. "mcm+" is ours: a full cluster keeps its members when the newcomer is worse.
+MEMORIES: dict[str, Preset] = {
+    "mcm": Preset(MultiClusterMemory),
+    "mcm+": Preset(MultiClusterMemory, {"replacement": "if_worse"}),
+    "class-balanced": Preset(ClassBalancedPool),
+    "entropy": Preset(EntropyPool),
+    "reservoir": Preset(ReservoirPool),
+    "fifo": Preset(FifoPool),
+    "confidence": Preset(ConfidencePool),
+}
+
+
+def build(name: str, num_classes: int, seed: int = 0, **options: Option) -> Memory:
+    """Return the bank called ``name``; options are those of its class.
+
+    >>> build("mcm", num_classes=100, capacity=32).capacity
+    32
+    >>> build("fifo", num_classes=10, size=3)
+    Traceback (most recent call last):
+    ...
+    ValueError: unknown memory option 'size'; choose from: capacity, storage
+    """
+    return lookup(MEMORIES, name, "memory")(num_classes, seed, **options)

@@ -1,0 +1,162 @@
+"""A multi-cluster memory's decisions as flat tensors, and back with every number checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from multipool.memory.options import MultiClusterOptions
+from multipool.memory.organiser import Organiser
+
+_Kinds = dict[str, tuple[torch.dtype, int]]  # dtype and number of axes
+_KINDS: _Kinds = {
+    "descriptors": (torch.float64, 2),
+    "uncertainty": (torch.float64, 1),
+    **{name: (torch.int64, 1) for name in ("serial", "index", "labels")},
+    **{name: (torch.int64, 1) for name in ("sizes", "created", "last_used")},
+    **{name: (torch.int64, 0) for name in ("next_serial", "now")},
+}
+_COVARIANCE: _Kinds = {
+    "seen_count": (torch.int64, 0),
+    "seen_total": (torch.float64, 1),
+    "seen_products": (torch.float64, 2),
+}
+
+
+def dump(organiser: Organiser) -> dict[str, Tensor]:
+    """Return the organiser's state: members ``(M,)`` in listing order, clusters ``(K,)``."""
+    listing, clusters = organiser.listing(), organiser.clusters
+    width = organiser.width or 0
+    points = np.concatenate([np.empty((0, width)), *(c.points for c in clusters)])
+    arrays = {
+        "descriptors": points,
+        "uncertainty": listing.uncertainty,
+        "serial": listing.serial,
+        "index": listing.index,
+        "labels": listing.label,
+        "sizes": np.array([c.size for c in clusters], dtype=np.int64),
+        "created": np.array([c.created for c in clusters], dtype=np.int64),
+        "last_used": np.array([c.last_used for c in clusters], dtype=np.int64),
+        "next_serial": np.array(organiser.serial),
+        "now": np.array(organiser.now),
+    }
+    if organiser.options.distance == "mahalanobis":
+        seen = organiser.covariance
+        arrays["seen_count"] = np.array(seen.count if seen else 0)
+        arrays["seen_total"] = seen.total if seen else np.zeros(0)
+        arrays["seen_products"] = seen.products if seen else np.zeros((0, 0))
+    return {name: torch.tensor(array) for name, array in arrays.items()}
+
+
+def read(options: MultiClusterOptions, state: Mapping[str, Tensor]) -> Organiser:
+    """Return an organiser in the saved state, members in slots 0 to M-1, or ``ValueError``."""
+    arrays = _arrays(options, state)
+    width = arrays["descriptors"].shape[1]
+    for sentence, holds in _laws(options, arrays):
+        if not holds:
+            raise ValueError(f"the saved memory does not fit: {sentence}")
+    organiser = Organiser(options)
+    organiser.serial, organiser.now = int(arrays["next_serial"]), int(arrays["now"])
+    if organiser.serial == 0:
+        return organiser
+    organiser.widen(width)
+    if organiser.covariance is not None:
+        organiser.covariance.count = int(arrays["seen_count"])
+        organiser.covariance.total[:] = arrays["seen_total"]
+        organiser.covariance.products[:] = arrays["seen_products"]
+    organiser.adopt(
+        np.stack([arrays[name] for name in ("sizes", "created", "last_used")]),
+        organiser.rows(arrays["descriptors"], arrays["uncertainty"]),
+        np.column_stack([arrays[name] for name in ("serial", "index", "labels")]),
+    )
+    return organiser
+
+
+def check_keys(state: Mapping[str, Tensor], names: set[str]) -> None:
+    """Raise ``ValueError`` unless the state holds exactly these names, all of them tensors."""
+    if set(state) != names:
+        missing, extra = sorted(names - set(state)), sorted(set(state) - names)
+        raise ValueError(f"the saved memory lacks {missing} and has unexpected {extra}")
+    for name in names:
+        if not isinstance(state[name], Tensor):
+            raise ValueError(f"saved {name} must be a Tensor, got {type(state[name]).__name__}")
+
+
+def host(state: Mapping[str, Tensor], name: str, dtype: torch.dtype, ndim: int) -> NDArray[Any]:
+    """Return one saved array on the host; the type and number of axes must be as saved."""
+    value = state[name]
+    if value.dtype != dtype or value.ndim != ndim:
+        raise ValueError(
+            f"saved {name} must be {dtype} with {ndim} axes, got {value.dtype} with {value.ndim}"
+        )
+    array = value.detach().cpu().numpy().copy()
+    if not np.isfinite(array).all():
+        raise ValueError(f"saved {name} must be finite, got NaN or infinity")
+    return array
+
+
+def _arrays(options: MultiClusterOptions, state: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
+    kinds = dict(_KINDS)
+    if options.distance == "mahalanobis":
+        kinds |= _COVARIANCE
+    check_keys(state, {"images", "dtype", "random", *kinds})
+    return {name: host(state, name, dtype, ndim) for name, (dtype, ndim) in kinds.items()}
+
+
+def _laws(options: MultiClusterOptions, a: dict[str, NDArray[Any]]) -> Iterator[tuple[str, bool]]:
+    """Yield each law of a sound state with whether it holds, in an order safe to compute."""
+    members, clusters, sizes = len(a["serial"]), len(a["sizes"]), a["sizes"]
+    yield f"at most {options.clusters} clusters, got {clusters}", clusters <= options.clusters
+    fits = bool((sizes >= 1).all() and (sizes <= options.capacity).all())
+    yield f"1 to {options.capacity} members a cluster", fits
+    yield "sizes must add up to the number of members", int(sizes.sum()) == members
+    rows = ("index", "labels", "uncertainty", "descriptors")
+    yield "one row a member everywhere", all(len(a[name]) == members for name in rows)
+    times = ("created", "last_used")
+    yield "one entry a cluster everywhere", all(len(a[name]) == clusters for name in times)
+    known = (a["labels"] >= -1) & (a["labels"] < options.num_classes)
+    yield f"labels from -1 to {options.num_classes - 1}", bool(known.all())
+    grid = a["descriptors"] * 2.0**24
+    yield "descriptors must be multiples of 2^-24", bool((grid == np.round(grid)).all())
+    yield from _times(options, a)
+    if options.distance == "mahalanobis":
+        width = a["descriptors"].shape[1]
+        shapes = (a["seen_total"].shape, a["seen_products"].shape)
+        yield (
+            "the covariance must have the width of the descriptors",
+            shapes
+            == (
+                (width,),
+                (width, width),
+            ),
+        )
+        yield "the covariance counts every sample", int(a["seen_count"]) == int(a["next_serial"])
+
+
+def _times(options: MultiClusterOptions, a: dict[str, NDArray[Any]]) -> Iterator[tuple[str, bool]]:
+    """Yield the laws of order: what was first, what can have happened by now."""
+    serial, index, now = a["serial"], a["index"], int(a["now"])
+    by_sample = options.age_unit == "sample"
+    yield (
+        "now and next_serial must fit together",
+        (now == int(a["next_serial"]) if by_sample else 0 <= now <= int(a["next_serial"])),
+    )
+    unique = len(np.unique(serial)) == len(serial)
+    past = bool(((serial >= 0) & (serial < a["next_serial"])).all())
+    yield "serial numbers must be unique and in the past", unique and past
+    owner = np.repeat(np.arange(len(a["sizes"])), a["sizes"])
+    ordered = np.diff(serial)[np.diff(owner) == 0]
+    yield "members must be in order of arrival", bool((ordered > 0).all())
+    if by_sample:
+        yield "index and serial must be equal", bool((index == serial).all())
+    created, used = a["created"], a["last_used"]
+    yield "clusters must be in order of creation", bool((np.diff(created) >= by_sample).all())
+    sound = (created >= 0) & (created <= used) & (used < now)
+    yield "clusters must be created, then used, in the past", bool(sound.all())
+    inside = (index >= created[owner]) & (index <= used[owner])
+    yield "members must have come while their cluster was in use", bool(inside.all())

@@ -1,0 +1,116 @@
+"""Where a bank's images lie: one preallocated tensor of slots on the images' device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from multipool.core import as_float, check_range
+
+STORAGES = ("uint8", "float")
+Slots = Sequence[int] | NDArray[np.int64]
+
+
+class ImageStore:
+    """``slots`` images, as 8-bit integers or as the float type of the first batch.
+
+    The buffer is made at the first write and follows the images from then on: when they come on
+    another device, what is stored moves there.
+    """
+
+    def __init__(self, slots: int, storage: str) -> None:
+        self.slots, self.storage = slots, storage
+        self.buffer: Tensor | None = None  # (slots, C, H, W)
+        self.dtype = torch.float32  # of the images handed out
+
+    def check(self, images: Tensor) -> None:
+        """Raise ``ValueError`` unless images ``(B, C, H, W)`` have the stored shape."""
+        if self.buffer is not None and images.shape[1:] != self.buffer.shape[1:]:
+            raise ValueError(
+                f"images must have shape (B, {', '.join(map(str, self.buffer.shape[1:]))}) "
+                f"as those before, got {tuple(images.shape)}"
+            )
+
+    def prepare(self, images: Tensor) -> None:
+        """Make room for images like these, on their device."""
+        if self.buffer is None:
+            floating = images.is_floating_point()
+            self.dtype = images.dtype if floating else torch.float32
+            self.allocate(tuple(images.shape[1:]), images.device)
+        elif self.buffer.device != images.device:
+            with torch.inference_mode(False):
+                self.buffer = self.buffer.to(images.device)
+
+    def allocate(self, shape: tuple[int, ...], device: torch.device) -> None:
+        """Make an empty buffer for images of one shape."""
+        kind = torch.uint8 if self.storage == "uint8" else self.dtype
+        # An ordinary tensor even under inference_mode: it is written to outside of it, too.
+        with torch.inference_mode(False):
+            self.buffer = torch.zeros(self.slots, *shape, dtype=kind, device=device)
+
+    def write(self, slots: Sequence[int], images: Tensor, rows: Sequence[int]) -> None:
+        """Put ``images[rows]`` into ``slots`` with one indexed write."""
+        buffer = self._made()
+        if len(slots) == 0:
+            return
+        if list(rows) != list(range(len(images))):
+            images = images[torch.tensor(rows, device=images.device)]
+        images = images.detach()
+        if self.storage == "uint8" and images.dtype != torch.uint8:
+            images = (images * 255).round_().to(torch.uint8)
+        elif self.storage == "float":
+            images = as_float(images).to(buffer.dtype)
+        buffer[torch.tensor(slots, device=buffer.device)] = images
+
+    def raw(self, slots: Slots) -> Tensor:
+        """Return a copy of the slots as stored; ``(0, 0, 0, 0)`` before the first batch."""
+        with torch.inference_mode(False):
+            if self.buffer is None:
+                kind = torch.uint8 if self.storage == "uint8" else self.dtype
+                return torch.zeros(0, 0, 0, 0, dtype=kind)
+            index = torch.as_tensor(slots, dtype=torch.int64, device=self.buffer.device)
+            return self.buffer[index]
+
+    def read(self, slots: Slots) -> Tensor:
+        """Return the slots' images as float ``(M, C, H, W)`` in [0, 1]."""
+        images = self.raw(slots)
+        if self.storage == "float":
+            return images
+        with torch.inference_mode(False):
+            # Divided by a tensor: a GPU would multiply by the rounded reciprocal of a number.
+            scale = torch.full((), 255, dtype=self.dtype, device=images.device)
+            return images.to(self.dtype).div_(scale)
+
+    def restore(self, images: Tensor, dtype: Tensor, members: int) -> None:
+        """Take over saved images as slots 0 to M-1, or raise ``ValueError``."""
+        kind = torch.uint8 if self.storage == "uint8" else dtype.dtype
+        if not dtype.is_floating_point() or images.dtype != kind:
+            raise ValueError(f"saved images must be {kind} for this memory, got {images.dtype}")
+        if images.ndim != 4 or len(images) != members or (members and 0 in images.shape):
+            raise ValueError(
+                f"saved images must have shape ({members}, C, H, W), got {tuple(images.shape)}"
+            )
+        if members and self.storage == "float":
+            check_range(*(float(value) for value in images.aminmax()))
+        self.dtype = dtype.dtype
+        if 0 not in images.shape[1:]:
+            self.allocate(tuple(images.shape[1:]), images.device)
+            self._made()[:members] = images.detach()
+
+    def clear(self) -> None:
+        """Forget the images, their shape and their type."""
+        self.buffer, self.dtype = None, torch.float32
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken on the device."""
+        return 0 if self.buffer is None else self.buffer.nbytes
+
+    def _made(self) -> Tensor:
+        if self.buffer is None:
+            raise RuntimeError("write comes after prepare")
+        return self.buffer
