@@ -1,0 +1,101 @@
+"""``multipool train``: train a source model and write it to one file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from multipool.bench.recipe import SOURCES, Recipe, make_source
+from multipool.bench.train import Progress as Standing
+from multipool.bench.train import TrainConfig
+from multipool.cli import options as o
+from multipool.cli.console import print_json
+from multipool.models import MODELS
+
+app = typer.Typer(add_completion=False)
+
+EXAMPLE = "Example: multipool train --dataset shapes --model wrn10-1 --epochs 3 --out m.safetensors"
+_LOOK_EVERY = 10  # steps between two readings of the loss; each waits for the device
+_Dataset = Annotated[str, typer.Option(metavar="NAME", help=f"One of: {', '.join(SOURCES)}.")]
+_Model = Annotated[str, typer.Option(metavar="NAME", help=f"One of: {', '.join(MODELS)}.")]
+_Crop = Annotated[
+    int | None,
+    typer.Option(metavar="PX", help="Largest shift; left out: 2 for shapes, 4 for others."),
+]
+
+
+@app.command(epilog=EXAMPLE)
+def main(
+    dataset: _Dataset = "shapes",
+    model: _Model = "wrn10-1",
+    epochs: Annotated[int, typer.Option(metavar="N", help="Passes over the images.")] = 30,
+    batch_size: Annotated[int, typer.Option(metavar="N", help="Images in a step.")] = 128,
+    lr: Annotated[float, typer.Option(metavar="X", help="Learning rate at the start.")] = 0.1,
+    weight_decay: Annotated[float, typer.Option(metavar="X", help="L2 pull to zero.")] = 5e-4,
+    crop: _Crop = None,
+    augmix: Annotated[bool, typer.Option(help="Augment with AugMix.")] = False,
+    images: Annotated[int, typer.Option(metavar="N", help="Images to draw (shapes).")] = 20000,
+    size: Annotated[int | None, typer.Option(metavar="PX", help="Side (folder).")] = None,
+    data_dir: o.DataDir = None,
+    seed: o.Seed = 0,
+    device: o.Device = "auto",
+    half: Annotated[bool, typer.Option(help="Store half precision.")] = False,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")] = Path(
+        "model.safetensors"
+    ),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on after the last epoch.")] = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Train a source model: SGD, a cosine schedule, crop and flip, if asked AugMix."""
+    if crop is None:
+        crop = 2 if dataset == "shapes" else 4
+    config = TrainConfig(
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=lr,
+        weight_decay=weight_decay,
+        crop=crop,
+        augmix=augmix,
+        seed=seed,
+    )
+    recipe = Recipe(dataset, model, config, images, data_dir, size, half)
+    with _bar(epochs, hidden=quiet or json) as report:
+        said = make_source(recipe, out, device=device, resume=resume, report=report)
+    if json:
+        print_json({"file": str(out), **said})
+    elif quiet:
+        print(said["clean_error_percent"])
+    else:
+        print(f"{out}: {said['architecture']}, clean error {said['clean_error_percent']} %")
+
+
+@contextmanager
+def _bar(epochs: int, hidden: bool) -> Iterator[Callable[[Standing], None]]:
+    """Give a function that moves a progress bar on the error stream."""
+    columns = (
+        TextColumn("epoch {task.fields[epoch]}"),
+        BarColumn(),
+        TextColumn("loss {task.fields[loss]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=hidden) as bar:
+        task = bar.add_task("train", total=None, epoch="-", loss="-")
+
+        def report(now: Standing) -> None:
+            if now.step % _LOOK_EVERY == 0 or now.step == now.steps:
+                bar.update(
+                    task,
+                    total=epochs * now.steps,
+                    completed=(now.epoch - 1) * now.steps + now.step,
+                    epoch=f"{now.epoch}/{epochs}",
+                    loss=f"{float(now.loss):.3f}",
+                )
+
+        yield report
