@@ -18,7 +18,7 @@ from multipool.data.shapes.outlines import OUTLINES
 
 SIDE = 32
 _FINE = 2  # samples per pixel and axis
-_CLUTTER = 4  # small things behind the object
+_BEHIND, _BEFORE = 4, 1  # small things behind and before the object
 _PAGE = (len(OUTLINES), len(FILLS))
 _LUMA = torch.tensor([0.299, 0.587, 0.114])
 
@@ -32,13 +32,15 @@ def page(rng: np.random.Generator) -> Tensor:
     inside = _cover(depth, radius)  # (S, F, 64, 64)
     ground, first, second = _colours(rng)
     canvas = _background(rng, ground, right, up)  # (S, F, 3, 64, 64)
-    canvas = _clutter(rng, canvas, right, up)
+    canvas = _clutter(rng, canvas, right, up, _BEHIND)
     canvas = canvas * (1.0 - _shadow(rng, inside)).unsqueeze(2)
     mix = _mix(rng, x, y, depth).unsqueeze(2)
     body = first * (1 - mix) + second * mix
     canvas = torch.lerp(canvas, body, inside.unsqueeze(2))
+    canvas = _clutter(rng, canvas, right, up, _BEFORE)
     canvas = _light(rng, canvas, right, up)
     small = F.avg_pool2d(canvas.flatten(0, 1), _FINE)  # (S * F, 3, 32, 32)
+    small += _grain(rng, small.shape)
     return (small.clamp_(0.0, 1.0) * 255).round_().to(torch.uint8)
 
 
@@ -54,9 +56,9 @@ def _planes(values: Tensor) -> Tensor:
 
 def _place(rng: np.random.Generator, right: Tensor, up: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return object coordinates ``(S, F, 64, 64)`` and radii ``(S, F, 1, 1)`` in pixels."""
-    radius = _planes(_uniform(rng, 8.5, 13.0))
+    radius = _planes(_uniform(rng, 8.0, 13.0))
     stretch = _planes(_uniform(rng, -0.14, 0.14)).exp()
-    turn = _planes(_uniform(rng, -20.0, 20.0)) * (math.pi / 180)
+    turn = _planes(_uniform(rng, -24.0, 24.0)) * (math.pi / 180)
     room = (SIDE / 2 - 0.85 * radius).clamp(min=1.0)
     dx = right - room * _planes(_uniform(rng, -1.0, 1.0))
     dy = up - room * _planes(_uniform(rng, -1.0, 1.0))
@@ -84,9 +86,9 @@ def _mix(rng: np.random.Generator, x: Tensor, y: Tensor, depth: Tensor) -> Tenso
 def _colours(rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
     """Return the colours of ground, first and second fill, each ``(S, F, 3, 1, 1)``.
 
-    The three differ in lightness by at least 0.14, in random order; hue and saturation are free.
+    The three differ in lightness by at least 0.1, in random order; hue and saturation are free.
     """
-    levels = torch.tensor([0.18, 0.5, 0.82]) + _uniform(rng, -0.09, 0.09, 3)
+    levels = torch.tensor([0.18, 0.5, 0.82]) + _uniform(rng, -0.11, 0.11, 3)
     order = _uniform(rng, 0.0, 1.0, 3).argsort(dim=-1)
     level = levels.gather(-1, order).unsqueeze(-1)  # (S, F, 3 colours, 1)
     hue = 2 * math.pi * _uniform(rng, 0.0, 1.0, 3, 1)
@@ -115,9 +117,11 @@ def _slope(rng: np.random.Generator, most: float, right: Tensor, up: Tensor) -> 
     return height * (torch.cos(angle) * right + torch.sin(angle) * up) / (SIDE / 2)
 
 
-def _clutter(rng: np.random.Generator, canvas: Tensor, right: Tensor, up: Tensor) -> Tensor:
-    """Return the canvas with a few small discs and bars scattered over it."""
-    for _ in range(_CLUTTER):
+def _clutter(
+    rng: np.random.Generator, canvas: Tensor, right: Tensor, up: Tensor, count: int
+) -> Tensor:
+    """Return the canvas with ``count`` small discs and bars scattered over it."""
+    for _ in range(count):
         dx = right - _planes(_uniform(rng, -16.0, 16.0))
         dy = up - _planes(_uniform(rng, -16.0, 16.0))
         turn = _planes(_uniform(rng, 0.0, math.pi))
@@ -144,3 +148,9 @@ def _light(rng: np.random.Generator, canvas: Tensor, right: Tensor, up: Tensor) 
     ramp = 1.0 + _slope(rng, 0.28, right, up)
     strength = _uniform(rng, 0.82, 1.12, 1, 1, 1) * _uniform(rng, 0.94, 1.06, 3, 1, 1)
     return canvas * ramp.unsqueeze(2) * strength
+
+
+def _grain(rng: np.random.Generator, shape: torch.Size) -> Tensor:
+    """Return a camera's slight noise for images of this shape, more for some than others."""
+    strength = _uniform(rng, 0.0, 0.02, 1, 1, 1).flatten(0, 1)
+    return strength * torch.from_numpy(rng.standard_normal(tuple(shape), dtype=np.float32))
