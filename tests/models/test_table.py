@@ -1,0 +1,149 @@
+"""Architectures: shapes, names and sizes against the published ones."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from multipool import models
+from multipool.models.table import skeleton
+
+SIDES = {"resnet18-64": 64, "resnet50": 64, "resnet50-domainnet126": 64}  # any multiple of 32 works
+# Sizes that papers and packages print:
+# WRN-28-10 36.5 M and WRN-40-2 2.2 M (their papers), ResNet-50 25,557,032 (torchvision).
+SIZES = {
+    ("wrn28-10", 10): 36_479_194,
+    ("resnet50", 1000): 25_557_032,
+    ("wrn40-2", 10): 2_243_546,
+}
+FEATURES = {  # the widths of the papers
+    "wrn10-1": 64,
+    "wrn16-2": 128,
+    "wrn28-10": 640,
+    "wrn40-2": 128,
+    "resnext29-4x32d": 1024,
+    "resnet18-64": 512,
+    "resnet50": 2048,
+    "resnet50-domainnet126": 256,
+}
+NORM_LAYERS = {"wrn28-10": 25, "resnext29-4x32d": 31, "resnet50": 53, "resnet50-domainnet126": 54}
+
+
+def norms(model):
+    return [m for m in model.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d)]
+
+
+@pytest.mark.parametrize("name", sorted(set(models.MODELS) - {"wrn28-10"}))
+def test_every_model_gives_finite_logits_for_any_number_of_classes(name):
+    model = models.build(name, num_classes=7).eval()
+    side = SIDES.get(name, 32)
+    with torch.no_grad():
+        logits = model(torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(0)))
+    assert logits.shape == (2, 7)
+    assert torch.isfinite(logits).all()
+    assert logits.std() > 0
+
+
+@pytest.mark.parametrize("name", models.MODELS)
+def test_the_last_linear_layer_takes_the_published_number_of_features(name):
+    head = models.classifier(skeleton(name, 12))
+    assert (head.in_features, head.out_features) == (FEATURES[name], 12)
+
+
+@pytest.mark.parametrize(("name", "count"), NORM_LAYERS.items())
+def test_the_number_of_batch_norm_layers_is_the_published_one(name, count):
+    assert len(norms(skeleton(name, 10))) == count
+
+
+@pytest.mark.parametrize(("key", "size"), SIZES.items())
+def test_the_number_of_parameters_is_the_published_one(key, size):
+    model = skeleton(*key)
+    assert sum(p.numel() for p in model.parameters()) == size
+
+
+def test_wrn10_1_needs_the_promised_multiply_adds():
+    counted = []
+
+    def count(module, inputs, output):
+        per_value = module.weight[0].numel()
+        counted.append(output[0].numel() * per_value)
+
+    model = models.build("wrn10-1", 100)
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            module.register_forward_hook(count)
+    model(torch.zeros(1, 3, 32, 32))
+    assert sum(counted) / 1e6 == pytest.approx(12.5, abs=0.5)
+
+
+def test_normalisation_is_the_first_step_and_outside_the_state_dict():
+    plain = models.build("wrn10-1", 10, mean=(0, 0, 0), std=(1, 1, 1)).eval()
+    shifted = models.build("wrn10-1", 10, mean=(0.2, 0.4, 0.6), std=(0.5, 0.25, 2.0)).eval()
+    images = torch.rand(3, 3, 32, 32)
+    by_hand = torch.stack(
+        [(images[:, 0] - 0.2) / 0.5, (images[:, 1] - 0.4) / 0.25, (images[:, 2] - 0.6) / 2.0], dim=1
+    )
+    assert torch.allclose(shifted(images), plain(by_hand), atol=1e-5)
+    assert not any("mean" in name and "running" not in name for name in plain.state_dict())
+
+
+def test_the_published_normalisation_is_the_default():
+    assert models.build("wrn28-10", 10).normalise.mean.flatten().tolist() == [0.0] * 3
+    assert models.build("wrn40-2", 10).normalise.std.flatten().tolist() == [0.5] * 3
+    mean = models.build("resnet18-64", 200).normalise.mean.flatten()
+    assert mean.tolist() == pytest.approx([0.485, 0.456, 0.406])
+
+
+def test_the_seed_decides_the_weights_and_global_state_is_left_alone():
+    before = torch.get_rng_state()
+    one, same, other = (models.build("wrn10-1", 10, seed=s) for s in (1, 1, 2))
+    assert torch.equal(one.fc.weight, same.fc.weight)
+    assert torch.equal(one.conv1.weight, same.conv1.weight)
+    assert not torch.equal(one.conv1.weight, other.conv1.weight)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_weight_normalised_head_has_rows_of_the_stored_length_and_can_be_copied():
+    model = models.build("resnet50-domainnet126", 5)
+    with torch.no_grad():
+        model.fc.weight_g.copy_(torch.arange(1.0, 6.0).view(5, 1))
+    features = torch.rand(2, 256)
+    reference = nn.utils.parametrizations.weight_norm(nn.Linear(256, 5))
+    with torch.no_grad():
+        reference.parametrizations.weight.original0.copy_(model.fc.weight_g)
+        reference.parametrizations.weight.original1.copy_(model.fc.weight_v)
+        reference.bias.copy_(model.fc.bias)
+    assert torch.allclose(model.fc(features), reference(features), atol=1e-6)
+    assert model.fc.weight.norm(dim=1).tolist() == pytest.approx([1, 2, 3, 4, 5], abs=1e-5)
+    copied = copy.deepcopy(model.fc)  # after a forward pass
+    assert torch.equal(copied(features), model.fc(features))
+
+
+def test_the_domainnet_names_are_those_of_the_released_checkpoints():
+    names = set(skeleton("resnet50-domainnet126", 126).state_dict())
+    assert {"encoder.0.conv1.weight", "encoder.0.layer4.2.bn3.running_var"} <= names
+    assert {"encoder.0.fc.weight", "encoder.0.fc.bias", "encoder.1.running_mean"} <= names
+    assert {n for n in names if n.startswith("fc.")} == {"fc.weight_g", "fc.weight_v", "fc.bias"}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: models.build("wrn10", 10), "unknown model 'wrn10'; did you mean 'wrn10-1'?"),
+        (lambda: models.build("wrn10-1", 1), "num_classes must be at least 2, got 1"),
+        (lambda: models.build("wrn10-1", 9, mean=(0.5,)), "3 numbers each, got 1 and 3"),
+        (lambda: models.build("wrn10-1", 9, std=(1, 0, 1)), "std must be positive"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence(call, message):
+    with pytest.raises(ValueError, match=".*") as caught:
+        call()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_available_lists_the_table():
+    assert models.available() == sorted(models.MODELS)
