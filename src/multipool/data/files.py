@@ -79,7 +79,7 @@ def decode(file: Path | bytes, framing: Framing, name: str = "") -> Bytes:
         with open_picture(place, formats=FORMATS) as p:
             if p.width * p.height > MAX_PIXELS:
                 raise ValueError(f"it claims {p.width} x {p.height} pixels")
-            return np.asarray(_frame(p.convert("RGB"), framing))
+            return np.array(_frame(p.convert("RGB"), framing))
     except Exception as error:  # broken files make decoders raise nearly anything
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(f"{what} does not decode as an image: {reason}") from None
