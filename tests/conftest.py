@@ -34,13 +34,20 @@ def make_tiny_net(num_classes: int = 5, seed: int = 0, channels: int = 3) -> Tin
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         net = TinyNet(num_classes, channels)
+        for layer in (net.conv1, net.conv2, net.conv3):
+            nn.init.kaiming_normal_(layer.weight)
         for layer in (net.bn1, net.bn2, net.bn3):
             nn.init.uniform_(layer.weight, 0.5, 1.5)
             nn.init.uniform_(layer.bias, -0.3, 0.3)
             layer.running_mean.uniform_(-0.3, 0.3)
-            layer.running_var.uniform_(0.3, 1.2)
-        nn.init.normal_(net.fc.weight)
-    return net.eval()
+            layer.running_var.uniform_(0.1, 0.4)
+        nn.init.normal_(net.fc.weight, std=2.0)
+        # Centred logits: every class is predicted now and then.
+        with torch.no_grad():
+            net.eval()
+            colours = torch.rand(200, channels, 1, 1) * 0.6 + torch.rand(200, channels, 8, 8) * 0.4
+            net.fc.bias.sub_(net(colours).mean(dim=0))
+    return net
 
 
 @pytest.fixture
@@ -59,8 +66,10 @@ def make_images():
 
     def make(count: int, seed: int = 0, channels: int = 3, side: int = 8) -> torch.Tensor:
         generator = torch.Generator().manual_seed(seed)
-        shape = (count, channels, side, side)
-        return torch.randint(0, 256, shape, generator=generator).float() / 255
+        # A colour of its own for each image, so that predictions differ between them.
+        colour = torch.randint(0, 156, (count, channels, 1, 1), generator=generator)
+        grain = torch.randint(0, 100, (count, channels, side, side), generator=generator)
+        return (colour + grain).float() / 255
 
     return make
 

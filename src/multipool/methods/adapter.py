@@ -46,7 +46,7 @@ class Adapter(nn.Module):
     def __init__(self, model: nn.Module, config: Any, setup: Setup) -> None:  # noqa: ANN401
         super().__init__()
         self.config, self.setup = config, setup
-        self.network = Network(model, precision=setup.precision, compile_body=setup.compile)
+        self.network = Network(model, setup.precision, setup.compile, setup.num_classes)
         self.device = self.network.device()
         self.seconds = {"predict": 0.0, "memory": 0.0, "adapt": 0.0}
         self._numbers = {"seen": 0, "updates": 0}

@@ -137,7 +137,7 @@ def _bank(
     if memory is None or memory == "single":
         memory = kind.takes_memory
     if isinstance(memory, str):
-        return build(memory, num_classes, seed=seed, **options)
+        return build(memory, num_classes, seed=seed, **options)  # type: ignore[arg-type]
     if not isinstance(memory, Memory):
         raise ValueError(
             f"memory must be a name or a bank with add and retrieve, got {type(memory).__name__}"

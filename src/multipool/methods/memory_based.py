@@ -51,9 +51,10 @@ class MemoryBased(Adapter):
         self._train = Graphed(self._train_pass, enabled=graphs)
 
     def _teacher_pass(self, images: Tensor) -> tuple[Tensor, ...]:
-        """Return the teacher's logits in eval mode, and whatever else :meth:`_note` wants."""
+        """Return the teacher's eval-mode logits, pseudo-labels, uncertainty, perhaps features."""
         (logits,) = self.network.run(Group(images, self.teacher, frozen))
-        return (logits, logits.argmax(dim=1), uncertainty(logits))
+        found = (logits, logits.argmax(dim=1), uncertainty(logits))
+        return (*found, self.network.features()) if self._wants_features() else found
 
     def _train_pass(self, images: Tensor, view: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
         """Take one step on memory images ``(M, C, H, W)`` and their view; return the loss."""
@@ -82,8 +83,12 @@ class MemoryBased(Adapter):
     ) -> None:
         """Give the samples to the bank; features only if it asks for them."""
         assert self.memory is not None  # the factory gives every memory method a bank
-        wanted = features[0][piece] if getattr(self.memory, "needs_features", False) else None
+        wanted = features[0][piece] if self._wants_features() else None
         self.memory.add(images, uncertainty=doubt, labels=labels, features=wanted)
+
+    def _wants_features(self) -> bool:
+        """Tell whether the bank describes images by the network's features."""
+        return getattr(getattr(self.memory, "options", None), "descriptor", None) == "feature"
 
     def _update(self) -> None:
         """Take samples from the bank and learn from them, unless it has none to give."""

@@ -62,9 +62,14 @@ class Network(nn.Module):
     """
 
     def __init__(
-        self, model: nn.Module, precision: str = "float32", compile_body: bool = False
+        self,
+        model: nn.Module,
+        precision: str = "float32",
+        compile_body: bool = False,
+        num_classes: int | None = None,
     ) -> None:
         super().__init__()
+        self.num_classes = num_classes
         self._steering = _Steering()
         body = copy.deepcopy(model).float().eval().requires_grad_(False)
         self.body, states = _replace_batchnorm(body, self._steering)
@@ -72,7 +77,8 @@ class Network(nn.Module):
         self._head = _last_linear(self.body)
         self._dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         # Channels last: convolutions and statistics are faster so, on the CPU too.
-        self.body.to(dtype=self._dtype, memory_format=torch.channels_last)
+        self.body.to(self._dtype)
+        self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._seen: list[Tensor] = []
         self._from_head: Tensor | None = None
         if self._head is not None:
@@ -145,7 +151,12 @@ class Network(nn.Module):
 
     def _forward(self, images: Tensor) -> Tensor:
         self._seen.clear()
-        logits = self._call(images.to(self._dtype)).float()
+        logits: Tensor = self._call(images.to(self._dtype)).float()
+        if self.num_classes is not None and logits.shape[1:] != (self.num_classes,):
+            raise ValueError(
+                f"the model gives {'x'.join(map(str, logits.shape[1:]))} logits an image, "
+                f"num_classes is {self.num_classes}; they must agree"
+            )
         if self._seen and logits is not self._from_head:
             self._seen.clear()  # something comes after the linear layer: its input says nothing
         self._from_head = None
