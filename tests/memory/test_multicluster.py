@@ -1,7 +1,5 @@
 """The multi-cluster memory against its one-by-one definition, and its promises."""
 
-import numpy as np
-import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

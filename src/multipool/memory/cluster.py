@@ -1,4 +1,4 @@
-"""The members of one cluster on the host: a few numbers each, oldest first."""
+"""The members of one cluster on the host: a few numbers each."""
 
 from __future__ import annotations
 
@@ -13,48 +13,46 @@ UNCERTAINTY, DOUBT = -2, -1
 
 
 class Cluster:
-    """Up to N members in order of arrival, with the exact sum of their descriptors.
+    """Up to N members in any order, with the exact sum of their descriptors.
 
     A column a member, so that a row is contiguous: ``real`` is ``(D+2, N)`` with descriptor,
     uncertainty and the uncertainty term of H(x); ``whole`` is ``(4, N)`` with serial number,
     index in the stream (equal to it unless ages count calls), slot of the image and label.
     """
 
-    __slots__ = ("created", "last_used", "real", "size", "total", "whole")
+    __slots__ = ("created", "last_used", "points", "real", "size", "total", "whole")
 
     def __init__(self, width: int, capacity: int, created: int) -> None:
         self.real = np.empty((width + 2, capacity))
         self.whole = np.empty((4, capacity), dtype=np.int64)
+        self.points = self.real[:-2].T  # (N, D), a view; the first ``size`` rows count
         self.size, self.created, self.last_used = 0, created, created
         self.total = np.zeros(width)
 
-    @property
-    def points(self) -> Array:
-        """Descriptors of the members ``(M, D)``, a view."""
-        return self.real[:-2, : self.size].T
-
     def append(self, real: Array, whole: NDArray[np.int64]) -> None:
-        """Add the newest member."""
+        """Add a member."""
         self.real[:, self.size] = real
         self.whole[:, self.size] = whole
         self.size += 1
         self.total += real[:-2]
 
-    def remove(self, position: int) -> None:
-        """Take one member out; the later ones move up."""
-        last = self.size - 1
-        self.total -= self.real[:-2, position]
-        if position < last:
-            self.real[:, position:last] = self.real[:, position + 1 : self.size]
-            self.whole[:, position:last] = self.whole[:, position + 1 : self.size]
-        self.size = last
+    def replace(self, position: int, real: Array, whole: NDArray[np.int64]) -> None:
+        """Put a newcomer in a member's place."""
+        self.total -= self.points[position]
+        self.total += real[:-2]
+        self.real[:, position] = real
+        self.whole[:, position] = whole
 
     def fill(self, real: Array, whole: NDArray[np.int64]) -> None:
-        """Set all members at once, columns in order of arrival."""
+        """Set all members at once."""
         self.size = real.shape[1]
         self.real[:, : self.size] = real
         self.whole[:, : self.size] = whole
-        self.total = np.add.reduce(self.real[:-2, : self.size], axis=1)
+        self.total = np.add.reduce(real[:-2], axis=1)
+
+    def order(self) -> NDArray[np.int64]:
+        """Return the positions of the members by arrival ``(M,)``."""
+        return self.whole[SERIAL, : self.size].argsort()
 
 
 def keep(

@@ -1,7 +1,8 @@
 """How far descriptors are from one of them; one choice serves assignment, merging and H(x).
 
 Each function takes points ``(M, D)``, one point ``(D,)`` and a precision matrix ``(D, D)`` that
-only ``mahalanobis`` reads, and returns ``(M,)``. All float64; sums run over D in order.
+only ``mahalanobis`` reads, and returns ``(M,)``. All is float64, and a point's distance does not
+depend on how many others are asked for with it: equal points tie exactly.
 """
 
 from __future__ import annotations
@@ -23,20 +24,19 @@ def l2(points: Array, point: Array, precision: Array | None = None) -> Array:
     """
     gap = points - point
     gap *= gap
-    return np.sqrt(np.add.reduce(gap, axis=1))
+    return np.sqrt(_sums(gap))
 
 
 def l1(points: Array, point: Array, precision: Array | None = None) -> Array:
     """Return sums of absolute differences."""
-    return np.add.reduce(np.abs(points - point), axis=1)
+    return _sums(np.abs(points - point))
 
 
 def cosine(points: Array, point: Array, precision: Array | None = None) -> Array:
     """Return 1 - cos; a zero vector is at 1 from everything but another zero vector."""
-    dots = np.add.reduce(points * point, axis=1)
-    squares = np.add.reduce(points * points, axis=1)
+    dots, squares = _sums(points * point), _sums(points * points)
     # One root of the product, not a product of roots: a vector is then at exactly 0 from itself.
-    norms = np.sqrt(squares * np.add.reduce(point * point))
+    norms = np.sqrt(squares * _sums((point * point)[None]))
     gaps = 1 - np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 0)
     gaps[(squares == 0) & (not point.any())] = 0.0
     return gaps
@@ -47,10 +47,17 @@ def mahalanobis(points: Array, point: Array, precision: Array | None = None) -> 
     if precision is None:
         return l2(points, point)
     gap = points - point
-    # einsum and not BLAS: it treats all rows alike, so equal points are at equal distances.
-    turned = np.einsum("md,de->me", gap, precision)
-    turned *= gap
-    return np.sqrt(np.maximum(np.add.reduce(turned, axis=1), 0.0))
+    turned = np.zeros_like(gap)  # (M, D); not by BLAS, whose sums depend on M
+    for column, row in zip(gap.T, precision, strict=True):
+        turned += column[:, None] * row
+    return np.sqrt(np.maximum(_sums(turned * gap), 0.0))
+
+
+def _sums(terms: Array) -> Array:
+    """Add ``(M, D)`` over D strictly in order, whatever M and the layout in memory."""
+    if terms.shape[1] < 8:  # numpy adds so few in order, and faster than by accumulate
+        return np.add.reduce(terms, axis=1)
+    return np.add.accumulate(terms, axis=1)[:, -1]
 
 
 DISTANCES: dict[str, Distance] = {

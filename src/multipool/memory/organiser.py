@@ -16,11 +16,12 @@ from multipool.memory.covariance import Covariance
 from multipool.memory.distances import DISTANCES, Array
 from multipool.memory.events import new_events
 from multipool.memory.options import MultiClusterOptions
-from multipool.memory.replacements import REPLACEMENTS, timeliness
+from multipool.memory.replacements import REPLACEMENTS, highest, timeliness
 from multipool.memory.spawns import SPAWNS
 from multipool.memory.view import ClusterView
 
 Whole = NDArray[np.int64]
+_ALL = slice(None)
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,14 @@ class Organiser:
         self.now = 0  # its index: the serial number, or the number of the call
         self.covariance: Covariance | None = None
         self._precision: Array | None = None
-        self._centres = np.empty((0, 0))  # (D, K_max); a column a cluster
+        self._centres = np.empty((0, 0))  # (K_max, D)
         self.width: int | None = None
 
     def widen(self, width: int) -> None:
         """Set D, once."""
         self.width = width
-        self._centres = np.zeros((width, self.options.clusters))
+        # Column after column in memory, as distances are summed.
+        self._centres = np.zeros((self.options.clusters, width), order="F")
         if self.options.distance == "mahalanobis":
             self.covariance = Covariance(width)
 
@@ -116,8 +118,9 @@ class Organiser:
         if not self.clusters:
             none = np.empty(0, dtype=np.int64)
             return Listing(none, none, none, none, np.empty(0), none)
-        whole = np.concatenate([c.whole[:, : c.size] for c in self.clusters], axis=1)
-        doubts = np.concatenate([c.real[UNCERTAINTY, : c.size] for c in self.clusters])
+        orders = [(cluster, cluster.order()) for cluster in self.clusters]
+        whole = np.concatenate([c.whole[:, order] for c, order in orders], axis=1)
+        doubts = np.concatenate([c.real[UNCERTAINTY, order] for c, order in orders])
         owner = np.repeat(np.arange(len(self.clusters)), [c.size for c in self.clusters])
         return Listing(whole[SERIAL], whole[INDEX], whole[SLOT], whole[LABEL], doubts, owner)
 
@@ -125,7 +128,7 @@ class Organiser:
         """Return what strategies may look at."""
         used = np.array([(c.size, c.created, c.last_used) for c in self.clusters], dtype=np.int64)
         sizes, created, last_used = used.reshape(-1, 3).T
-        centres = self._centres[:, : len(self.clusters)].T.copy()
+        centres = self._centres[: len(self.clusters)].copy()
         return ClusterView(sizes, centres, created, last_used, self.now)
 
     def adopt(self, clusters: Whole, reals: Array, wholes: Whole) -> None:
@@ -154,7 +157,7 @@ class Organiser:
     def refresh(self) -> None:
         """Recompute every centroid from the exact sums."""
         for position, cluster in enumerate(self.clusters):
-            self._centres[:, position] = cluster.total / cluster.size
+            self._centres[position] = cluster.total / cluster.size
 
     def _take(self, real: Array, whole: Whole) -> int | None:
         """Take in one sample; return its slot, or ``None`` if it was turned away."""
@@ -166,7 +169,7 @@ class Organiser:
             self.covariance.add(descriptor)
         if not self.clusters:
             return self._open(real, whole, now)
-        gaps = self._gaps(self._centres[:, : len(self.clusters)].T, descriptor)
+        gaps = self._gaps(self._centres[: len(self.clusters)], descriptor)
         nearest = int(gaps.argmin())
         gap = float(gaps[nearest])
         if gap > self._threshold and self._make_room(gap):
@@ -180,7 +183,7 @@ class Organiser:
         cluster = Cluster(len(real) - 2, self.options.capacity, now)
         whole[SLOT] = slot = self.free.pop()
         cluster.append(real, whole)
-        self._centres[:, len(self.clusters)] = cluster.total
+        self._centres[len(self.clusters)] = cluster.total
         self.clusters.append(cluster)
         self.events["spawned"] += 1
         return slot
@@ -211,52 +214,45 @@ class Organiser:
         """Put a sample into a cluster, in another's place where there is no room."""
         cluster = self.clusters[position]
         cluster.last_used = now
-        rivals = self._rivals(cluster, int(whole[LABEL]))
+        rivals = self._rivals(cluster, whole)
         if rivals is None:
-            slot = self.free.pop()
+            whole[SLOT] = slot = self.free.pop()
+            cluster.append(real, whole)
         else:
-            leaving = self._worst(cluster, rivals, gap, float(real[DOUBT]), position, now)
-            if leaving is None:
+            leaving, worst = self._worst(cluster, rivals, self._centres[position], now)
+            weighed = self.options.distance_weight * gap
+            if not self._replaces(worst, float(self._timeliness[0] + real[DOUBT]) + weighed):
                 self.events["rejected"] += 1
                 return None
-            slot = int(cluster.whole[SLOT, leaving])
-            cluster.remove(leaving)
+            whole[SLOT] = slot = int(cluster.whole[SLOT, leaving])
+            cluster.replace(leaving, real, whole)
             self.events["replaced"] += 1
-        whole[SLOT] = slot
-        cluster.append(real, whole)
-        self._centres[:, position] = cluster.total / cluster.size
+        np.divide(cluster.total, cluster.size, out=self._centres[position])
         return slot
 
-    def _rivals(self, cluster: Cluster, label: int) -> slice | Whole | None:
+    def _rivals(self, cluster: Cluster, whole: Whole) -> slice | Whole | None:
         """Return the members of whom one must go, or ``None`` if there is room."""
         quota = self.options.class_quota
-        if quota is not None and label >= 0:
-            alike = np.flatnonzero(cluster.whole[LABEL, : cluster.size] == label)
+        if quota is not None and whole[LABEL] >= 0:
+            alike = np.flatnonzero(cluster.whole[LABEL, : cluster.size] == whole[LABEL])
             if len(alike) >= quota:
                 return alike
-        return slice(0, cluster.size) if cluster.size == self.options.capacity else None
+        return _ALL if cluster.size == self.options.capacity else None
 
     def _worst(
-        self,
-        cluster: Cluster,
-        rivals: slice | Whole,
-        gap: float,
-        doubt: float,
-        position: int,
-        now: int,
-    ) -> int | None:
-        """Return the position of the member with the highest H(x) (Eq. 5), or ``None``."""
-        weight = self.options.distance_weight
-        ages = now - cluster.whole[INDEX, rivals]
+        self, cluster: Cluster, rivals: slice | Whole, centre: Array, now: int
+    ) -> tuple[int, float]:
+        """Return position and score of the rival with the highest H(x) (Eq. 5)."""
+        whole = cluster.whole[:, rivals]
         # H(x) = timeliness + doubt + distance, added in this order.
-        scores = self._timeliness.take(ages, mode="clip")
+        scores = self._timeliness.take(now - whole[INDEX], mode="clip")
         scores += cluster.real[DOUBT, rivals]
-        scores += weight * self._gaps(cluster.points[rivals], self._centres[:, position])
-        newcomer = float(self._timeliness[0]) + doubt + weight * gap
-        chosen = self._replaces(scores, newcomer)
-        if chosen is None or isinstance(rivals, slice):
-            return chosen
-        return int(rivals[chosen])
+        gaps = self._gaps(cluster.points[rivals], centre)
+        gaps *= self.options.distance_weight
+        scores += gaps
+        chosen = highest(scores, whole[SERIAL])
+        position = chosen if isinstance(rivals, slice) else int(rivals[chosen])
+        return position, float(scores[chosen])
 
     def _expire(self, before: int) -> None:
         """Drop the clusters last used before the index ``before``."""

@@ -1,7 +1,7 @@
 """Which member of a full cluster makes room for a newcomer (Sec. 3.2, Eq. 5).
 
-A replacement gets H(x) of the candidates ``(M,)``, oldest first, and of the newcomer (its age is
-0), and returns a position, or ``None`` to turn the newcomer away. Ties: the older sample goes.
+The member with the highest H(x) is found once, for all strategies; on a tie it is the older one.
+A strategy then gets its score and the newcomer's, whose age is 0, and says whether it leaves.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multipool.memory.distances import Array
 
-Replacement = Callable[[Array, float], int | None]
+Replacement = Callable[[float, float], bool]
 
 
 def timeliness(capacity: int, age_weight: float) -> Array:
@@ -28,15 +29,28 @@ def timeliness(capacity: int, age_weight: float) -> Array:
     return np.array([age_weight / (1 + math.exp(-age / capacity)) for age in ages])
 
 
-def always(scores: Array, newcomer: float) -> int:
-    """Replace the member with the highest H(x) (the paper's text)."""
-    return int(scores.argmax())
+def highest(scores: Array, serial: NDArray[np.int64]) -> int:
+    """Return the position of the highest score; among equals that of the lowest serial number.
+
+    >>> highest(np.array([1.0, 2.0, 2.0]), np.array([0, 7, 3]))
+    2
+    """
+    top = int(scores.argmax())
+    equals = scores == scores[top]
+    if np.count_nonzero(equals) == 1:
+        return top
+    ties = np.flatnonzero(equals)
+    return int(ties[serial[ties].argmin()])
 
 
-def if_worse(scores: Array, newcomer: float) -> int | None:
+def always(worst: float, newcomer: float) -> bool:
+    """Replace the member with the highest H(x) whoever comes (the paper's text)."""
+    return True
+
+
+def if_worse(worst: float, newcomer: float) -> bool:
     """Replace it only if it scores strictly above the newcomer (RoTTA's habit)."""
-    worst = int(scores.argmax())
-    return worst if scores[worst] > newcomer else None
+    return worst > newcomer
 
 
 REPLACEMENTS: dict[str, Replacement] = {"always": always, "if_worse": if_worse}

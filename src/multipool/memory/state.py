@@ -32,7 +32,7 @@ def dump(organiser: Organiser) -> dict[str, Tensor]:
     """Return the organiser's state: members ``(M,)`` in listing order, clusters ``(K,)``."""
     listing, clusters = organiser.listing(), organiser.clusters
     width = organiser.width or 0
-    points = np.concatenate([np.empty((0, width)), *(c.points for c in clusters)])
+    points = np.concatenate([np.empty((0, width)), *(c.points[c.order()] for c in clusters)])
     arrays = {
         "descriptors": points,
         "uncertainty": listing.uncertainty,
