@@ -49,7 +49,7 @@ class Adapter(nn.Module):
         self.network = Network(model, setup.precision, setup.compile, setup.num_classes)
         self.device = self.network.device()
         self.seconds = {"predict": 0.0, "memory": 0.0, "adapt": 0.0}
-        self._numbers = {"seen": 0, "updates": 0}
+        self._numbers = {"seen": 0, "updates": 0, "batches": 0}
         self._tensors: dict[str, Tensor] = {}
         self._draws = numpy_generator(setup.seed, "draws", self.name)
         self._noise = torch_generator(setup.seed, self.device)
@@ -58,6 +58,8 @@ class Adapter(nn.Module):
         self._build()
         self._guard = Guard(self._tensors, self.device) if setup.guard else None
         self._initial = self.state_dict()
+        # How many batches until it starts anew; the user's wish goes before the method's own.
+        self._period = setup.reset_every or getattr(config, "reset_every", None)
         self.recipe: dict[str, Any] = {"memory": None, "memory_options": {}}
 
     # What a method brings ---------------------------------------------------------------------
@@ -101,7 +103,9 @@ class Adapter(nn.Module):
         """
         # A caller's inference mode must not reach the update, which needs gradients.
         with torch.inference_mode(mode=False), self._lock:
-            return self._step(self._enter(images))
+            logits = self._step(self._enter(images))
+            self._count_batch()
+            return logits
 
     def step(self, images: Tensor) -> Tensor:
         """Do what calling the adapter does: predict, then learn."""
@@ -133,6 +137,7 @@ class Adapter(nn.Module):
             "guard": self.setup.guard,
             "precision": self.setup.precision,
             "compile": self.setup.compile,
+            "reset_every": self.setup.reset_every,
             "model": self.fingerprint(),
             **self.recipe,
         }
@@ -202,6 +207,19 @@ class Adapter(nn.Module):
             facts["sizes"] = [int(s) for s in clusters.sizes]
         for callback in list(self._listeners):
             callback(facts)
+
+    def _count_batch(self) -> None:
+        """Count a batch; the one that completes a period of ``reset_every`` ends in a reset.
+
+        Everything learned goes, the memory too (methods.md 5.9); the random draws and the number
+        of updates go on, so that no period repeats the one before.
+        """
+        self._numbers["batches"] += 1
+        if self._period is None or self._numbers["batches"] < self._period:
+            return
+        going_on = ("generator.draws", "generator.noise", "number.updates")
+        now = self.state_dict()
+        self.load_state_dict({**self._initial, **{name: now[name] for name in going_on}})
 
     def _enter(self, images: Tensor) -> Tensor:
         """Check a batch at the door and bring it to the device as float."""

@@ -30,6 +30,7 @@ def adapt(
     memory_options: Mapping[str, object] | None = None,
     precision: str = "float32",
     compile: bool = False,  # noqa: A002  (the word users know from torch)
+    reset_every: int | None = None,
 ) -> Adapter:
     """Wrap ``model`` so that it learns from the unlabelled images it predicts.
 
@@ -47,6 +48,8 @@ def adapt(
         memory_options: options of the bank, where ``memory`` is a name.
         precision: ``"float32"`` or ``"bf16"`` (passes in bfloat16, statistics in float32).
         compile: run the passes through ``torch.compile``.
+        reset_every: go back to the source model and an empty memory after every so many batches,
+            as RDumb does; works around any method. Left out: never, or what the method says.
     """
     if not isinstance(model, nn.Module):
         raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
@@ -62,6 +65,7 @@ def adapt(
         guard=guard,
         precision=precision,
         compile=compile,
+        reset_every=reset_every,
     )
     with torch.inference_mode(mode=False):
         adapter = kind(model, config, setup)
@@ -105,6 +109,7 @@ def load(
         memory_options=recipe["memory_options"],
         precision=recipe["precision"],
         compile=recipe["compile"],
+        reset_every=recipe["reset_every"],
     )
     if adapter.fingerprint() != recipe["model"]:
         raise ValueError(f"{path} was saved from another model: its weights differ from this one's")

@@ -17,7 +17,8 @@ PRECISIONS = ("float32", "bf16")
 class Setup:
     """The surroundings of an adapter: classes, seed, bank, source data, and how to compute.
 
-    ``grouped`` runs passes that share frozen weights as one; ``graphs`` replays CUDA graphs.
+    ``grouped`` runs passes that share frozen weights as one; ``graphs`` replays CUDA graphs;
+    ``reset_every`` so many batches the adapter goes back to the source model (None: never).
     """
 
     num_classes: int
@@ -29,12 +30,15 @@ class Setup:
     compile: bool = False
     graphs: bool = True
     grouped: bool = False
+    reset_every: int | None = None
 
     def __post_init__(self) -> None:
         if self.num_classes < 2:
             raise ValueError(f"num_classes must be at least 2, got {self.num_classes}")
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
+        if self.reset_every is not None and self.reset_every < 1:
+            raise ValueError(f"reset_every must be at least 1 batch, got {self.reset_every}")
 
 
 def configure(config: C, options: Mapping[str, object], owner: str) -> C:
