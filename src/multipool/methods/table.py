@@ -4,14 +4,38 @@ from __future__ import annotations
 
 from multipool.methods.adapter import Adapter
 from multipool.methods.bn import BN
+from multipool.methods.cotta import CoTTA
+from multipool.methods.eata import EATA
+from multipool.methods.lame import LAME
+from multipool.methods.mecta import MECTA
+from multipool.methods.neo import NEO
+from multipool.methods.note import NOTE
 from multipool.methods.petta import PeTTA
+from multipool.methods.pl import PL
+from multipool.methods.rdumb import RDumb
 from multipool.methods.resitta import ResiTTA
+from multipool.methods.rmt import RMT
+from multipool.methods.roid import ROID
 from multipool.methods.rotta import RoTTA
 from multipool.methods.source import Source
+from multipool.methods.tent import TENT
+from multipool.methods.tribe import TRIBE
 
 METHODS: dict[str, type[Adapter]] = {
     "source": Source,
     "bn": BN,
+    "pl": PL,
+    "tent": TENT,
+    "lame": LAME,
+    "cotta": CoTTA,
+    "note": NOTE,
+    "rdumb": RDumb,
+    "roid": ROID,
+    "tribe": TRIBE,
+    "neo": NEO,
+    "eata": EATA,
+    "rmt": RMT,
+    "mecta": MECTA,
     "rotta": RoTTA,
     "petta": PeTTA,
     "resitta": ResiTTA,

@@ -1,0 +1,37 @@
+"""RDumb: EATA without its Fisher penalty, put back to the source every so many batches.
+
+Press et al., RDumb: A simple approach that questions our progress in continual test-time
+adaptation, NeurIPS 2023. ``reset_every`` of :func:`multipool.adapt` does the same to any method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from multipool.core import lookup
+from multipool.methods.selective import Selective
+from multipool.ops.optimise import OPTIMIZERS
+
+
+@dataclass(frozen=True)
+class RDumbConfig:
+    """Defaults for CIFAR-100-C of mariodoebler/test-time-adaptation."""
+
+    lr: float = 1e-3
+    optimizer: str = "adam"  # adam or sgd
+    entropy_margin: float = 0.4  # E0 as a share of ln L: samples above are unreliable
+    redundancy: float = 0.4  # samples at or above this cosine to the average are redundant
+    reset_every: int = 1000  # batches, those without a single good sample included
+
+    def __post_init__(self) -> None:
+        lookup(OPTIMIZERS, self.optimizer, "optimizer of rdumb")
+        if self.reset_every < 1:
+            raise ValueError(f"reset_every must be at least 1 batch, got {self.reset_every}")
+
+
+class RDumb(Selective):
+    """Learns like ETA and starts anew before it can collapse; the base counts the batches."""
+
+    name = "rdumb"
+    Config = RDumbConfig
+    config: RDumbConfig
