@@ -38,13 +38,14 @@ def pixel(images: Tensor) -> Tensor:
     """
     flat = images.flatten(2)  # (B, C, H*W)
     rows = max(1, _CHUNK // flat[0].numel()) if images.device.type == "cpu" else len(images)
-    moments = []
+    sums, squares = [], []
     for part in flat.split(rows):
-        exact = part.double()
-        mean = exact.mean(dim=2)
-        variance = torch.linalg.vecdot(exact, exact) / flat.shape[2] - mean * mean
-        moments.append(torch.stack((mean, variance), dim=2).flatten(1))
-    return torch.cat(moments)
+        exact = part.double() if part.dtype != torch.float64 else part.clone()
+        sums.append(exact.sum(dim=2))
+        squares.append(exact.mul_(exact).sum(dim=2))
+    mean = torch.cat(sums) / flat.shape[2]  # (B, C)
+    variance = torch.cat(squares) / flat.shape[2] - mean * mean
+    return torch.stack((mean, variance), dim=2).flatten(1)
 
 
 def spatial_mean(images: Tensor) -> Tensor:
