@@ -18,6 +18,7 @@ from multipool.data.places import cache_folder, data_folder, first_existing
 from multipool.data.protocol import DataOptions, Ints
 
 SIZE = 32
+BATCHES = {10: "cifar-10-batches-py", 100: "cifar-100-python"}
 # A file by which a folder of pickled batches is recognised.
 BATCH_FILES = {
     (10, "test"): "test_batch",
@@ -66,11 +67,28 @@ def _cifar(num_classes: int, options: DataOptions) -> AssembledDataset:
     )
 
 
+def traces(num_classes: int) -> tuple[str, ...]:
+    """Return the names that a data folder with CIFAR in it has one of."""
+    stem = f"cifar{num_classes}"
+    return (
+        *_official_names(num_classes),
+        f"{stem}_test.npz",
+        BATCHES[num_classes],
+        f"{stem}/test",
+        f"CIFAR-{num_classes}/test",
+        "labels.npy",
+    )
+
+
+def _official_names(num_classes: int) -> tuple[str, ...]:
+    return (f"CIFAR-{num_classes}-C", f"cifar{num_classes}-c")
+
+
 def official_folder(folder: Path, num_classes: int) -> Path | None:
     """Return the folder of the official arrays, in ``folder`` or itself, if there is one."""
     if (folder / "labels.npy").is_file():
         return folder
-    return first_existing(folder, (f"CIFAR-{num_classes}-C", f"cifar{num_classes}-c"))
+    return first_existing(folder, _official_names(num_classes))
 
 
 class OfficialArrays:
@@ -127,7 +145,7 @@ def clean_cifar(folder: Path, num_classes: int, split: str) -> CleanSet:
     npz = first_existing(folder, names)
     if npz is not None:
         return load_npz(npz, num_classes, SIZE)
-    batches = "cifar-10-batches-py" if num_classes == 10 else "cifar-100-python"
+    batches = BATCHES[num_classes]
     for place in (folder / batches, folder):
         if place.is_dir() and (place / BATCH_FILES[num_classes, split]).is_file():
             return load_batches(place, num_classes, split)

@@ -1,0 +1,137 @@
+"""Whether a dataset is there, complete and unchanged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from multipool.core import lookup
+from multipool.data import cifar, domainnet, imagenet, tiny
+from multipool.data.catalog import CATALOG
+from multipool.data.checksums import CIFAR_C
+from multipool.data.corruptions import COMMON
+from multipool.data.datasets import DATASETS, load
+from multipool.data.places import data_folder, first_existing
+from multipool.data.protocol import Dataset
+
+Tell = Callable[[str], None]
+
+# What each dataset's reader looks for in the data folder, first things first.
+TRACES: dict[str, tuple[str, ...]] = {
+    "shapes-c": (),
+    "cifar10-c": cifar.traces(10),
+    "cifar100-c": cifar.traces(100),
+    "tiny-imagenet-c": (*tiny.OFFICIAL, tiny.HOME, *tiny.ARCHIVES, tiny.ANNOTATIONS),
+    "imagenet-c": (*imagenet.OFFICIAL, *imagenet.VALIDATION, *COMMON),
+    "domainnet126": (*domainnet.FOLDERS, *(f"{d}_list.txt" for d in domainnet.TARGETS)),
+    "folder": (".",),
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found. ``state`` is ``complete``, ``absent`` or ``damaged``."""
+
+    name: str
+    state: str
+    where: str
+    found: str = ""  # what there is, in words
+    faults: tuple[str, ...] = ()
+
+
+def present(name: str, folder: Path) -> Path | None:
+    """Return the first thing in ``folder`` that belongs to a dataset, if there is any.
+
+    >>> present("cifar10-c", Path("/nowhere")) is None
+    True
+    """
+    return first_existing(folder, TRACES[name])
+
+
+def check(
+    name: str, data_dir: str | Path | None = None, *, decode: bool = False, tell: Tell | None = None
+) -> Report:
+    """Open a dataset, count its images, compare checksums; ``decode`` reads every picture too.
+
+    ``tell`` hears what is being looked at.
+    """
+    lookup(DATASETS, name, "dataset")
+    if name == "shapes-c":
+        return Report(name, "complete", "in the package", CATALOG[name].about)
+    try:
+        folder = data_folder(data_dir, name)
+    except FileNotFoundError as error:
+        return Report(name, "absent", "nowhere", faults=(str(error),))
+    try:
+        dataset = load(name, folder)
+        counts = {domain: len(dataset.labels(domain)) for domain in dataset.domains}
+    except (FileNotFoundError, ValueError) as error:
+        state = "damaged" if present(name, folder) else "absent"
+        return Report(name, state, str(folder), faults=(str(error),))
+    faults = _uneven(dataset, counts) + _changed(name, folder, tell)
+    if decode:
+        faults += _undecodable(dataset, tell)
+    found = f"{len(counts)} domains, {sum(counts.values()):,} images, {dataset.num_classes} classes"
+    return Report(name, "damaged" if faults else "complete", str(folder), found, tuple(faults))
+
+
+def _uneven(dataset: Dataset, counts: dict[str, int]) -> list[str]:
+    """Domains that are corruptions of one set must have one length."""
+    if not dataset.severities:
+        return []
+    most = max(counts.values())
+    return [
+        f"{domain} has {count:,} images, other domains have {most:,}"
+        for domain, count in counts.items()
+        if count != most
+    ]
+
+
+def _changed(name: str, folder: Path, tell: Tell | None) -> list[str]:
+    """Compare what has a published checksum: official arrays, and archives that lie there."""
+    sums: list[tuple[Path, str]] = []
+    if name in CIFAR_C:
+        home = cifar.official_folder(folder, 10 if name == "cifar10-c" else 100)
+        sums += [(home / f"{key}.npy", md5) for key, md5 in CIFAR_C[name].items() if home]
+    sums += [(folder / item.file, item.md5) for item in CATALOG[name].downloads]
+    faults = []
+    for path, expected in sums:
+        if not path.is_file():
+            continue
+        if tell is not None:
+            tell(f"checksum of {path.name}")
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "md5").hexdigest()
+        if found != expected:
+            faults.append(f"{path} has the MD5 sum {found}, the published one is {expected}")
+    return faults
+
+
+def _undecodable(dataset: Dataset, tell: Tell | None) -> list[str]:
+    """Read every image once, and report those that cannot be read."""
+    faults = []
+    for domain in dataset.domains:
+        if tell is not None:
+            tell(f"reading {domain}")
+        rows = np.arange(len(dataset.labels(domain)))
+        for start in range(0, len(rows), 64):
+            faults += _first_fault(dataset, domain, rows[start : start + 64])
+    return faults
+
+
+def _first_fault(dataset: Dataset, domain: str, rows: np.ndarray) -> list[str]:
+    try:
+        dataset.images(domain, rows)
+    except (ValueError, FileNotFoundError):
+        faults = []
+        for row in rows:  # one by one, to name each
+            try:
+                dataset.images(domain, np.asarray([row]))
+            except (ValueError, FileNotFoundError) as error:
+                faults.append(str(error))
+        return faults
+    return []
