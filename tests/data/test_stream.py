@@ -157,12 +157,32 @@ def test_a_reader_that_fails_in_a_worker_is_heard():
         list(stream)
 
 
-def test_images_kept_on_a_device_are_the_same_ones():
-    here = Stream(numbered(), StreamConfig(batch_size=16))
-    there = Stream(numbered(), StreamConfig(batch_size=16), device="meta")
-    assert there[3].images.device.type == "meta"  # uploaded once, gathered there
-    assert there[3].images.shape == here[3].images.shape
-    assert torch.equal(there[3].labels, here[3].labels)
+@pytest.mark.parametrize("protocol", ["ptta", "mixed", "gradual"])
+def test_images_kept_in_one_tensor_are_the_same_ones(protocol):
+    dataset = numbered(severities=(1, 2))
+    read = Stream(dataset, StreamConfig(protocol, batch_size=16))
+    kept = Stream(dataset, StreamConfig(protocol, batch_size=16), resident=True)
+    for ours, theirs in zip(kept, read, strict=True):
+        assert torch.equal(ours.images, theirs.images)
+        assert torch.equal(ours.labels, theirs.labels)
+
+
+def test_preparing_reads_one_image_of_each_domain_and_severity():
+    dataset = numbered(severities=(1, 2))
+    read = []
+    watched = AssembledDataset(
+        **{
+            **dataset.__dict__,
+            "read": lambda d, s, rows: (read.append((d, s, len(rows))), dataset.read(d, s, rows))[
+                1
+            ],
+        }
+    )
+    told = []
+    Stream(watched, StreamConfig("gradual")).prepare(told.append)
+    assert read == [(d, s, 1) for d in "abc" for s in (1, 2)]
+    assert told[0] == "a at severity 1"
+    Stream(dataset).prepare()
 
 
 def test_wrong_settings_are_one_sentence():

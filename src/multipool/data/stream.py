@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -65,7 +65,7 @@ class Stream:
     ``stream[i]`` reads batch i alone, so an interrupted run resumes at i without replaying.
     Iterating, or ``batches(start)``, reads ahead with threads where images must be decoded. On a
     device other than the CPU all images are kept there, if they fit; on the CPU they are gathered
-    from files mapped into memory, which parallel runs share.
+    from files mapped into memory, which parallel runs share. ``resident`` says otherwise.
 
     A last batch of one sample is left out, as the published loops do, unless ``batch_size`` is 1.
     """
@@ -77,6 +77,7 @@ class Stream:
         *,
         device: torch.device | str = "cpu",
         workers: int = 4,
+        resident: bool | None = None,
     ) -> None:
         self.dataset = dataset
         self.config = config
@@ -87,7 +88,7 @@ class Stream:
         self._order = _order(self._table, config)
         once = len(self._order) // (config.rounds if config.protocol == "recurring" else 1)
         self._once = once
-        self._resident = self._upload()
+        self._resident = self._upload(resident)
 
     @property
     def samples(self) -> int:
@@ -110,6 +111,19 @@ class Stream:
     def rows(self) -> Ints:
         """Return the ``(samples,)`` rows inside their domain in stream order."""
         return self._table.rows[self._order[: self.samples]]
+
+    def prepare(self, tell: Callable[[str], None] = lambda text: None) -> None:
+        """Make now what reading would make on the way: corrupted copies that are not cached yet.
+
+        One image of each domain and severity is read; ``tell`` hears which. Whoever measures time
+        calls this before the first batch.
+        """
+        table = self._table
+        parts = np.stack([table.domains, table.severities], axis=1)
+        kinds, first = np.unique(parts, axis=0, return_index=True)
+        for (domain, severity), position in zip(kinds.tolist(), first, strict=True):
+            tell(f"{self.domains[domain]}{f' at severity {severity}' if severity else ''}")
+            self._read(np.asarray([position]))
 
     def __len__(self) -> int:
         return -(-self.samples // self.config.batch_size)
@@ -178,10 +192,14 @@ class Stream:
         assert images is not None  # a batch is never empty
         return images
 
-    def _upload(self) -> Tensor | None:
-        """Copy every image of the table to the device, unless that is the CPU or too large."""
+    def _upload(self, resident: bool | None) -> Tensor | None:
+        """Copy every image of the table to the device, if asked to or if that is sensible."""
         size = len(self._table.labels) * 3 * self.dataset.size**2
-        if self.device.type == "cpu" or self.dataset.lazy or size > RESIDENT_LIMIT:
+        if resident is None:
+            resident = (
+                self.device.type != "cpu" and not self.dataset.lazy and size <= RESIDENT_LIMIT
+            )
+        if not resident:
             return None
         chunks = np.array_split(np.arange(len(self._table.labels)), max(1, size // 2**28))
         return torch.cat([self._read(chunk).to(self.device) for chunk in chunks])
