@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -151,19 +150,21 @@ def _check_method(experiment: Experiment) -> None:
                 f"methods with a memory: {', '.join(takers)}"
             )
     configure(adapter.Config(), experiment.method_options(), experiment.method)
-    _check_memory_options(experiment)
+    _check_memory_options(experiment, adapter.takes_memory)
 
 
-def _check_memory_options(experiment: Experiment) -> None:
+def _check_memory_options(experiment: Experiment, own_pool: str | None) -> None:
+    """Build the bank once, empty: it knows best which options it takes."""
     if not experiment.memory_options:
         return
-    if experiment.memory is None:
-        raise ValueError("options of the memory need --memory, got none")
-    maker = MEMORIES[experiment.memory]
-    fields = set(inspect.signature(maker).parameters) - {"self", "num_classes", "seed"}
-    for key in experiment.memory_options:
-        if key not in fields:
-            raise unknown(f"option of the memory {experiment.memory}", key, fields)
+    if own_pool is None:
+        raise ValueError(
+            f"{experiment.method} has no memory, got options of one: "
+            f"{', '.join(experiment.memory_options)}"
+        )
+    name = own_pool if experiment.memory in (None, "single") else experiment.memory
+    # Any number of classes does: options do not depend on it, and an empty bank costs nothing.
+    MEMORIES[str(name)](100, **experiment.memory_options)  # type: ignore[arg-type]
 
 
 def _check_weights(experiment: Experiment) -> None:
