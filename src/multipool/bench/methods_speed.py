@@ -1,0 +1,198 @@
+"""How fast each method is, against the least that it has to compute."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from multipool import methods
+from multipool.core import ImageSet, as_float, torch_generator
+from multipool.methods import METHODS
+
+# Passes over a batch that a method cannot do without (methods.md, section 2): forwards without
+# a gradient, forwards with one, and the backward that goes with them.
+PASSES: dict[str, tuple[int, int]] = {
+    "source": (1, 0),
+    "bn": (1, 0),
+    "rotta": (2, 1),
+    "resitta": (2, 1),
+    "petta": (3, 2),
+}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The speed of one method with one memory; medians over batches, warm."""
+
+    method: str
+    memory: str | None
+    samples_per_second: float
+    milliseconds: float  # a batch
+    forward_ratio: float  # time of a batch over one plain forward pass
+    necessary_ratio: float | None  # over the bare passes of ``PASSES``; None: not in the table
+    memory_share: float  # of the time that went into the memory
+
+
+def measure_methods(
+    model: nn.Module,
+    images: Tensor,
+    pairs: Iterable[tuple[str, str | None]] | None = None,
+    *,
+    num_classes: int | None = None,
+    batch_size: int = 64,
+    batches: int = 20,
+    warm_up: int = 5,
+    source: object | None = None,
+    precision: str = "float32",
+    compile: bool = False,  # noqa: A002
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> list[Speed]:
+    """Return the speed of each pair of method and memory on ``model``, where the model is.
+
+    ``images`` is uint8 or float ``(N, C, H, W)``; batches walk through it again and again. A
+    ``source`` for the methods that need one is made of random labels if left out: it changes the
+    result of a method, not its speed.
+    """
+    if batches < 1 or warm_up < 0 or batch_size < 1:
+        raise ValueError(
+            "batches and batch_size must be at least 1 and warm_up at least 0, got "
+            f"{batches}, {batch_size}, {warm_up}"
+        )
+    device = next(model.parameters()).device
+    pairs = every_pair() if pairs is None else list(pairs)
+    given = _walk(images.to(device), batch_size, warm_up + batches, seed)
+    if source is None:
+        source = _any_source(model, images, batch_size)
+    plain, trained = _plain_passes(model, given[0], batches, warm_up)
+    found = []
+    for method, memory in pairs:
+        if progress is not None:
+            progress(method if memory is None else f"{method} + {memory}")
+        adapter = methods.adapt(
+            model,
+            method,
+            memory,
+            num_classes=num_classes,
+            source=source,
+            seed=seed,
+            guard=False,
+            precision=precision,
+            compile=compile,
+        )
+        seconds, share = _adapter_seconds(adapter, given, warm_up)
+        least = _least(method, plain, trained)
+        found.append(
+            Speed(
+                method=method,
+                memory=memory,
+                samples_per_second=batch_size / seconds,
+                milliseconds=1000 * seconds,
+                forward_ratio=seconds / plain,
+                necessary_ratio=None if least is None else seconds / least,
+                memory_share=share,
+            )
+        )
+    return found
+
+
+def every_pair(memories: Sequence[str] = ("single", "mcm", "mcm+")) -> list[tuple[str, str | None]]:
+    """Return every method, with each of ``memories`` where it takes one."""
+    found: list[tuple[str, str | None]] = []
+    for name, kind in METHODS.items():
+        found += [(name, memory) for memory in memories] if kind.takes_memory else [(name, None)]
+    return found
+
+
+def shapes_model(device: torch.device | str = "cpu") -> tuple[nn.Module, Tensor]:
+    """Return the shipped model and 1,000 test images of shapes-c, clean."""
+    from multipool.data import load
+    from multipool.models import load as load_model
+
+    images: ImageSet = load("shapes-c").source("test").whole()
+    return load_model("shapes-wrn10-1").to(device), images.images[:1000]
+
+
+def _walk(images: Tensor, batch_size: int, count: int, seed: int) -> list[Tensor]:
+    """Return ``count`` random batches, on the images' device."""
+    generator = torch_generator(seed)
+    picks = torch.randint(len(images), (count, batch_size), generator=generator)
+    return [images[rows.to(images.device)] for rows in picks]
+
+
+def _any_source(model: nn.Module, images: Tensor, batch_size: int) -> list[tuple[Tensor, Tensor]]:
+    labels = torch.zeros(batch_size, dtype=torch.int64)
+    return [(images[:batch_size], labels[: len(images[:batch_size])])] * 2
+
+
+def _plain_passes(
+    model: nn.Module, images: Tensor, batches: int, warm_up: int
+) -> tuple[float, float]:
+    """Return the seconds of a forward without gradients, and of a forward with its backward."""
+    model = model.eval()
+    x = as_float(images)
+    layers = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    wanted = [p for layer in layers for p in layer.parameters()] or list(model.parameters())
+
+    def forward() -> None:
+        with torch.no_grad():
+            model(x)
+
+    def both() -> None:
+        torch.autograd.grad(model(x).logsumexp(dim=1).mean(), wanted)
+
+    frozen = [(p, p.requires_grad) for p in model.parameters()]
+    try:
+        for parameter, _ in frozen:
+            parameter.requires_grad_(any(parameter is p for p in wanted))
+        return _median(forward, batches, warm_up, x.device), _median(
+            both, batches, warm_up, x.device
+        )
+    finally:
+        for parameter, required in frozen:
+            parameter.requires_grad_(required)
+
+
+def _median(work: Callable[[], None], count: int, warm_up: int, device: torch.device) -> float:
+    times = []
+    for index in range(warm_up + count):
+        start = _now(device)
+        work()
+        if index >= warm_up:
+            times.append(_now(device) - start)
+    return statistics.median(times)
+
+
+def _adapter_seconds(
+    adapter: methods.Adapter, given: list[Tensor], warm_up: int
+) -> tuple[float, float]:
+    """Return the median seconds of a batch, and the share of time that the memory took."""
+    device = given[0].device
+    times = []
+    before = 0.0
+    for index, images in enumerate(given):
+        if index == warm_up:
+            before = adapter.seconds["memory"]
+        start = _now(device)
+        adapter(images)
+        if index >= warm_up:
+            times.append(_now(device) - start)
+    return statistics.median(times), (adapter.seconds["memory"] - before) / sum(times)
+
+
+def _least(method: str, plain: float, trained: float) -> float | None:
+    if method not in PASSES:
+        return None
+    forwards, backwards = PASSES[method]
+    return forwards * plain + backwards * trained
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
