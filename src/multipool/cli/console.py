@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -13,7 +14,12 @@ from rich.table import Table
 
 from multipool.bench.runner import Progress as Step
 
-Show = Callable[[Step], None]
+
+class Show(Protocol):
+    """Shows how far the work is, and what is being worked on."""
+
+    def __call__(self, step: Step, title: str | None = None) -> None:
+        """Show ``step``, under a new ``title`` if one is given."""
 
 
 @contextmanager
@@ -33,9 +39,9 @@ def progress(title: str, quiet: bool = False) -> Iterator[Show | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None, error="loading")
 
-        def show(step: Step) -> None:
+        def show(step: Step, title: str | None = None) -> None:
             text = "" if step.error is None else f"error {step.error:.2f} %"
-            bar.update(task, completed=step.done, total=step.total, error=text)
+            bar.update(task, completed=step.done, total=step.total, error=text, description=title)
 
         yield show
 

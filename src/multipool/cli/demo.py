@@ -1,0 +1,59 @@
+"""``multipool demo``: the whole system on the embedded dataset, in two minutes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from multipool.bench import demo as work
+from multipool.bench.runner import Progress
+from multipool.cli import options as o
+from multipool.cli.console import print_json, progress, say, table
+
+app = typer.Typer(add_completion=False)
+
+EXAMPLE = "Example: multipool demo --out my-demo"
+_OUT = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the runs and the page.")]
+_IMAGES = Annotated[int, typer.Option(metavar="N", help="Images of each of the 6 corruptions.")]
+
+
+@app.command(epilog=EXAMPLE)
+def main(
+    out: _OUT = Path("multipool-demo"),
+    images: _IMAGES = work.PER_DOMAIN,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Compare source, rotta, petta and resitta, each with three memories, on shapes-c.
+
+    The page that it ends with is written to the folder --out.
+    """
+    started = time.perf_counter()
+    with progress("demo", quiet or json) as show:
+
+        def tell(name: str, index: int, count: int, step: Progress) -> None:
+            if show is not None:
+                whole = Progress(index * step.total + step.done, count * step.total, step.error)
+                show(whole, name)
+
+        section, path = work.demo(out, seed, images, tell)
+    if json:
+        rows = [
+            {"method": row.method, "memory": row.memory, **row.runs[0].as_dict()}
+            for row in section.rows
+        ]
+        print_json({"report": str(path), "runs": rows})
+        return
+    columns, rows_of_text = work.table(section)
+    title = f"shapes-c, {len(section.domains)} corruptions of {images} images, seed {seed}"
+    table(title, columns, rows_of_text, left=2)
+    if not quiet:
+        for remark in work.remarks(section):
+            print(remark)
+        print("One seed and a short stream: differences of less than about a point may be chance.")
+        say(f"{time.perf_counter() - started:.0f} seconds in all")
+    print(f"report: {path}")

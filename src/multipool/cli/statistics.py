@@ -1,0 +1,65 @@
+"""``multipool statistics``: source statistics once, for a model and a dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from multipool.bench.environment import resolve
+from multipool.bench.experiment import Experiment
+from multipool.bench.prepare import Loader
+from multipool.bench.sources import FROM_STATISTICS, make_statistics
+from multipool.cli import options as o
+from multipool.cli.console import print_json, say
+from multipool.methods import statistics
+
+app = typer.Typer(add_completion=False)
+
+EXAMPLE = "Example: multipool statistics --dataset shapes-c --out source.safetensors"
+_OUT = Annotated[Path, typer.Option(metavar="FILE", help="File to write.")]
+
+
+@app.command(epilog=EXAMPLE)
+def main(
+    dataset: o.DatasetName = "shapes-c",
+    model: o.ModelName = None,
+    weights: o.Weights = None,
+    data_dir: o.DataDir = None,
+    source: o.SourceSplit = None,
+    device: o.Device = "auto",
+    out: _OUT = Path("source.safetensors"),
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Make source statistics once: class-wise mean and variance of a model's features.
+
+    Python takes the file as multipool.adapt(..., method="petta", source=FILE). The command run
+    makes and keeps its own.
+    """
+    experiment = Experiment(
+        dataset=dataset,
+        method=FROM_STATISTICS[0],
+        model=model,
+        weights=weights,
+        data_dir=data_dir,
+        source=source,
+        device=device,
+    )
+    loader = Loader()
+    opened = loader.dataset(experiment)
+    images = opened.source(experiment.source_split())
+    network = loader.model(experiment, opened.num_classes, resolve(device))
+    found = make_statistics(network, images, opened.num_classes)
+    statistics.write(out, found)
+    few = int((found.counts < 2).sum())
+    if json:
+        print_json({"file": str(out), "images": int(found.counts.sum()), "small_classes": few})
+        return
+    say(f"{int(found.counts.sum())} images of {opened.num_classes} classes", quiet)
+    if few:
+        say(f"note: {few} classes got fewer than 2 images and take the overall statistics", quiet)
+    if images.note:
+        say(f"note: {images.note}", quiet)
+    print(out)
