@@ -45,6 +45,17 @@ def test_other_images_seeds_and_code_have_other_names(tmp_path, rng, monkeypatch
     assert code_version() == code_version()
 
 
+def test_frost_from_photographs_is_kept_apart_from_drawn_frost(tmp_path, rng, monkeypatch):
+    source = clean(rng)
+    monkeypatch.setattr(copies, "frost_source", lambda: "drawn")
+    drawn = CorruptedCopies(lambda: source, tmp_path)
+    before = [drawn.path(domain, 5) for domain in ("frost", "fog")]
+    monkeypatch.setattr(copies, "frost_source", lambda: "photographs")
+    after = [drawn.path(domain, 5) for domain in ("frost", "fog")]
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+
+
 def test_a_kill_in_the_middle_leaves_no_file(tmp_path, rng, monkeypatch):
     source = clean(rng)
 

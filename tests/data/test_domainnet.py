@@ -52,6 +52,7 @@ def test_the_data_folder_may_be_the_dataset_itself_and_domains_may_be_chosen(roo
     [
         ("clipart/class_0/clipart_0.jpg 126", "must lie in 0 to 125, got 126"),
         ("clipart/class_0/clipart_0.jpg -1", "must lie in 0 to 125, got -1"),
+        (f"clipart/class_0/clipart_0.jpg {10**30}", "must be a list of whole numbers"),
         ("clipart/class_0/clipart_0.jpg", "gives no label for clipart/class_0/clipart_0.jpg"),
         ("clipart/none.jpg 3", "names clipart/none.jpg, which is not in"),
         ("../../passwd 3", "which leaves its folder"),

@@ -63,12 +63,17 @@ def extract(archive: Path, folder: Path, limit: int | None = None) -> list[Path]
         return [entry.rename(folder / entry.name) for entry in entries]
 
 
+def unpacked_limit(archive: Path) -> int:
+    """Return the most bytes that an honest archive of this size unpacks to."""
+    return MAX_RATIO * archive.stat().st_size + FREE_BYTES
+
+
 def _opened(archive: Path, limit: int | None) -> Iterator[tuple[str, IO[bytes], int]]:
     """Yield (checked name, open stream, size) of every file in the archive."""
     if not archive.is_file():
         raise FileNotFoundError(f"no archive at {archive}")
     if limit is None:
-        limit = MAX_RATIO * archive.stat().st_size + FREE_BYTES
+        limit = unpacked_limit(archive)
     total = 0
     for name, stream, size in _entries(archive):
         total += size

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from multipool.data.archives import unpacked_limit
 from multipool.data.assembled import check_labels
-from multipool.data.protocol import Ints, SourceImages
-
-Bytes = npt.NDArray[np.uint8]
+from multipool.data.protocol import Bytes, Ints, SourceImages
 
 
 @dataclass(frozen=True)
@@ -25,21 +25,17 @@ class CleanSet:
     images: Bytes
     labels: Ints
     classes: tuple[str, ...] | None = None
-    note: str = ""
-    _digest: list[str] = field(default_factory=list, repr=False, compare=False)
 
+    @cached_property
     def digest(self) -> str:
-        """Return a short fingerprint of the images' bytes, for the names of cached copies."""
-        if not self._digest:
-            pixels = np.ascontiguousarray(self.images).ravel().data
-            total = hashlib.blake2b(pixels, digest_size=8)
-            total.update(str(self.images.shape).encode())
-            self._digest.append(total.hexdigest())
-        return self._digest[0]
+        """A short fingerprint of the images' bytes, for the names of cached copies."""
+        total = hashlib.blake2b(np.ascontiguousarray(self.images).ravel().data, digest_size=8)
+        total.update(str(self.images.shape).encode())
+        return total.hexdigest()
 
-    def source(self) -> SourceImages:
+    def source(self, note: str = "") -> SourceImages:
         """Return the same images as a source set."""
-        return SourceImages(self.labels, lambda rows: gather(self.images, rows), note=self.note)
+        return SourceImages(self.labels, lambda rows: gather(self.images, rows), note=note)
 
 
 def gather(images: Bytes, rows: Ints) -> Tensor:
@@ -54,7 +50,7 @@ def load_npy(path: Path) -> npt.NDArray[np.generic]:
         raise FileNotFoundError(f"no file at {path}")
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+    except Exception as error:  # a damaged header makes numpy raise nearly anything
         raise ValueError(
             f"{path} is not a complete .npy file ({_first_line(error)}); fetch it again"
         ) from None
@@ -68,9 +64,10 @@ def load_npz(path: Path, num_classes: int | None, size: int) -> CleanSet:
     if not path.is_file():
         raise FileNotFoundError(f"no file at {path}")
     try:
+        _check_growth(path)
         with np.load(path, allow_pickle=False) as file:
             stored = {key: file[key] for key in ("images", "labels", "classes") if key in file}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # damaged archives make readers raise nearly anything
         raise ValueError(
             f"{path} is not a readable .npz file ({_first_line(error)}); fetch or make it again"
         ) from None
@@ -97,6 +94,15 @@ def check_array(array: npt.NDArray[np.generic], size: int, what: str) -> Bytes:
             f"got {array.dtype} of shape {array.shape}"
         )
     return array  # type: ignore[return-value]
+
+
+def _check_growth(path: Path) -> None:
+    """Refuse an archive that would unpack to far more than it holds."""
+    with zipfile.ZipFile(path) as file:
+        total = sum(entry.file_size for entry in file.infolist())
+    limit = unpacked_limit(path)
+    if total > limit:
+        raise ValueError(f"it would unpack to more than {limit // 2**20} MB")
 
 
 def _first_line(error: Exception) -> str:

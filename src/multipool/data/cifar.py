@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from multipool.data.arrays import Bytes, CleanSet, check_array, gather, load_npy, load_npz
+from multipool.data.arrays import CleanSet, check_array, gather, load_npy, load_npz
 from multipool.data.assembled import AssembledDataset, check_labels
 from multipool.data.copies import CorruptedCopies
 from multipool.data.domains import SEVERITIES, corruptions
 from multipool.data.files import Framing, class_folders, folders
 from multipool.data.pickles import load_batches
 from multipool.data.places import cache_folder, data_folder, first_existing
-from multipool.data.protocol import DataOptions, Ints
+from multipool.data.protocol import Bytes, DataOptions, Ints
 
 SIZE = 32
 BATCHES = {10: "cifar-10-batches-py", 100: "cifar-100-python"}

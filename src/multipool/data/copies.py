@@ -12,9 +12,9 @@ from torch import Tensor
 
 from multipool.core import replacing
 from multipool.data import corruptions
-from multipool.data.arrays import Bytes, CleanSet, gather, load_npy
-from multipool.data.corruptions import corrupt
-from multipool.data.protocol import Ints
+from multipool.data.arrays import CleanSet, gather, load_npy
+from multipool.data.corruptions import corrupt, frost_source
+from multipool.data.protocol import Bytes, Ints
 
 
 class CorruptedCopies:
@@ -37,8 +37,8 @@ class CorruptedCopies:
 
     def path(self, domain: str, severity: int) -> Path:
         """Return where the copy is kept."""
-        key = f"{self._clean().digest()}-{code_version()}-seed{self._seed}"
-        return self._folder / key / f"{domain}-{severity}.npy"
+        key = f"{self._clean().digest}-{code_version()}-seed{self._seed}"
+        return self._folder / key / f"{variant(domain)}-{severity}.npy"
 
     def _array(self, domain: str, severity: int) -> Bytes:
         clean, path = self._clean().images, self.path(domain, severity)
@@ -62,6 +62,16 @@ class CorruptedCopies:
         copy = corrupt(clean, domain, severity=severity, seed=self._seed)
         with replacing(path) as part, part.open("wb") as file:
             np.save(file, copy, allow_pickle=False)
+
+
+def variant(domain: str) -> str:
+    """Return the name under which a corruption is kept: frost depends on what is installed.
+
+    >>> variant("fog")
+    'fog'
+    """
+    photographs = domain == "frost" and frost_source() == "photographs"
+    return f"{domain}-photographs" if photographs else domain
 
 
 @cache

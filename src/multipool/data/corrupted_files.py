@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from multipool.core import numpy_generator, replacing
-from multipool.data.arrays import Bytes
 from multipool.data.assembled import AssembledDataset
-from multipool.data.copies import code_version
+from multipool.data.copies import code_version, variant
 from multipool.data.corruptions import corrupt
 from multipool.data.domains import SEVERITIES, corruptions
 from multipool.data.files import (
@@ -26,7 +25,7 @@ from multipool.data.files import (
     listed,
     read_names,
 )
-from multipool.data.protocol import DataOptions, Ints, SourceImages
+from multipool.data.protocol import Bytes, DataOptions, Ints, SourceImages
 
 JPEG_QUALITY = 85  # of the official ImageNet-C files
 
@@ -126,7 +125,7 @@ class FileCopies:
 
     def _one(self, domain: str, severity: int, row: int) -> Bytes:
         name, size = self._clean.names[row], self._clean.framing.size
-        path = (self._folder / domain / str(severity) / name).with_suffix(".JPEG")
+        path = (self._folder / variant(domain) / str(severity) / name).with_suffix(".JPEG")
         if path.is_file():
             try:
                 return decode(path, Framing(size, size))

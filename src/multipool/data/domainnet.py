@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
 from multipool.core import lookup
 from multipool.data.assembled import AssembledDataset, check_labels
 from multipool.data.files import FileImages, Framing, listed
@@ -73,6 +71,6 @@ def _files(root: Path, domain: str) -> FileImages:
     unlabelled = next((name for name, label in entries if not label), None)
     if unlabelled is not None:
         raise ValueError(f"{path} gives no label for {unlabelled}; expected 'path label' lines")
-    labels = np.asarray([int(label) for _, label in entries], dtype=np.int64)
-    check_labels(labels, NUM_CLASSES, f"the labels of {path}")
+    numbers = [int(label) for _, label in entries]
+    labels = check_labels(numbers, NUM_CLASSES, f"the labels of {path}")
     return FileImages(root, [name for name, _ in entries], labels, FRAMING)

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multipool.data.arrays import Bytes
-from multipool.data.protocol import Ints
+from multipool.data.protocol import Bytes, Ints
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -155,7 +154,7 @@ def listed(file: Path, root: Path) -> list[tuple[str, str]]:
         if not line.strip():
             continue
         path, _, label = line.strip().rpartition(" ")
-        if not path or not label.lstrip("-").isdigit():
+        if not path or not label.removeprefix("-").isdecimal():
             path, label = line.strip(), ""
         path = checked_name(path.strip(), f"line {number} of {file}")
         if not (root / path).is_file():

@@ -15,6 +15,7 @@ from torch import Tensor
 from multipool.core import ImageSet, numpy_generator
 
 Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ import numpy as np
 
 from multipool.core import replacing
 from multipool.data.archives import members
-from multipool.data.arrays import Bytes, CleanSet, load_npz
+from multipool.data.arrays import CleanSet, load_npz
 from multipool.data.assembled import AssembledDataset
 from multipool.data.copies import CorruptedCopies
 from multipool.data.corrupted_files import official_files
 from multipool.data.domains import SEVERITIES, corruptions
 from multipool.data.files import Framing, class_folders, decode, folders
 from multipool.data.places import cache_folder, data_folder, first_existing
-from multipool.data.protocol import DataOptions, SourceImages
+from multipool.data.protocol import Bytes, DataOptions, SourceImages
 
 FRAMING = Framing(64, 64)
 OFFICIAL = ("Tiny-ImageNet-C", "tiny-imagenet-c", "TinyImageNet-C")
@@ -71,8 +71,7 @@ def _source(folder: Path, clean: Callable[[], CleanSet], split: str) -> SourceIm
         f"there are no Tiny-ImageNet training images in {folder}; "
         "the clean validation images serve as source data"
     )
-    source = clean().source()
-    return SourceImages(source.labels, source.read, note=note if split == "train" else "")
+    return clean().source(note if split == "train" else "")
 
 
 def clean_validation(folder: Path, cached: Path) -> CleanSet:
