@@ -64,6 +64,11 @@ class Adapter(nn.Module):
 
     # What a method brings ---------------------------------------------------------------------
 
+    @classmethod
+    def uses_source(cls, config: object) -> bool:
+        """Return whether ``source`` is read under this config; a needed one always is."""
+        return cls.needs_source
+
     def _build(self) -> None:
         """Make the method's networks and optimiser; :meth:`_keep` all that an update changes."""
 

@@ -61,7 +61,7 @@ def adapt(
         num_classes=classes,
         seed=seed,
         memory=bank,
-        source=source if kind.needs_source else None,
+        source=source if kind.uses_source(config) else None,
         guard=guard,
         precision=precision,
         compile=compile,
