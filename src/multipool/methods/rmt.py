@@ -1,0 +1,198 @@
+"""RMT: a mean teacher with a symmetric loss, prototypes to hold on to, and source replay.
+
+Doebler, Marsden, Yang: Robust Mean Teacher for Continual and Gradual Test-Time Adaptation, CVPR
+2023. Steps and settings of the authors' release (mariodoebler/test-time-adaptation).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from multipool.core import lookup
+from multipool.methods.adapter import Adapter
+from multipool.methods.replay import Replay
+from multipool.ops import Graphed, View, class_means, symmetric_cross_entropy
+from multipool.ops.contrast import contrastive_loss, nearest_by_cosine
+from multipool.ops.flat import Flat, gradients
+from multipool.ops.optimise import OPTIMIZERS, FlatOptimizer
+from multipool.ops.weights import Weights
+
+
+@dataclass(frozen=True)
+class RMTConfig:
+    """Published settings for CIFAR-100-C; the release's batches of 200 are 64 under PTTA."""
+
+    lr: float = 1e-3
+    optimizer: str = "adam"  # or sgd
+    self_weight: float = 1.0  # of the symmetric cross-entropy to the teacher
+    contrast_weight: float = 1.0
+    source_weight: float = 1.0  # of the cross-entropy on replayed source images; 0: no replay
+    teacher_rate: float = 1e-3  # share of the student in each teacher update
+    projection: int = 128  # width of the projector; 0: none
+    temperature: float = 0.1
+    warmup_images: int = 50_000  # of source data before the stream, at most one pass
+    source_images: int = 50_000  # kept on the host for replay and prototypes
+    source_batch: int = 64
+
+    def __post_init__(self) -> None:
+        lookup(OPTIMIZERS, self.optimizer, "optimizer of rmt")
+        if min(self.source_images, self.source_batch) < 1:
+            raise ValueError("rmt's source_images and source_batch must be at least 1")
+
+
+class RMT(Adapter):
+    """Student and teacher predict together; all weights learn, from the stream and the source.
+
+    Making one takes a while: it reads the source data, and warms up on it. So does loading one,
+    which needs the same ``source`` again.
+    """
+
+    name = "rmt"
+    Config = RMTConfig
+    needs_source: ClassVar[bool] = True
+    config: RMTConfig
+
+    def _build(self) -> None:
+        config = self.config
+        self.network.require_source(self.name)
+        self.replay = Replay(
+            self.setup.source, self.name, self.setup.num_classes,
+            config.source_images, config.source_batch, self.setup.seed,
+        )  # fmt: skip
+        self.student = Weights(self.network, method=self.name, trainable=True)
+        self.teacher = Weights(self.network, method=self.name)
+        self._keep("student.values", self.student.values)
+        self._keep("teacher.values", self.teacher.values)
+        self.optimizer = self._optimizer("optimizer", self.student.values)
+        self.prototypes = self._keep("prototypes", self._class_means())  # (L, D)
+        self.projector = self._new_projector() if config.projection else None
+        if self.projector is not None:
+            self._keep("projector.values", self.projector.values)
+            # Of its own: the warm-up moves only the student, and Adam counts its steps.
+            self.projector_optimizer = self._optimizer("projector", self.projector.values)
+        self.view = View()
+        self._train = Graphed(self._train_pass, enabled=self.setup.graphs)
+        self._numbers["replayed"] = 0
+        self._warm_up()
+
+    # Before the stream --------------------------------------------------------------------------
+
+    def _optimizer(self, name: str, values: Tensor) -> FlatOptimizer:
+        optimizer = OPTIMIZERS[self.config.optimizer](values, self.config.lr)
+        for part, tensor in optimizer.state.items():
+            self._keep(f"{name}.{part}", tensor)
+        return optimizer
+
+    def _next_batch(self) -> tuple[Tensor, Tensor]:
+        images, labels = self.replay.batch(self._numbers["replayed"])
+        self._numbers["replayed"] += 1
+        return self.network.prepare(images.to(self.device)), labels.to(self.device)
+
+    @torch.no_grad()
+    def _class_means(self) -> Tensor:
+        """Return the mean feature of each class under batch statistics, ``(L, D)``; else zeros."""
+        classes = self.setup.num_classes
+        total, counts = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
+        for images, labels in self.replay.once():
+            self.student.run(self.network.prepare(images.to(self.device)))
+            features = self.student.network.features().double()
+            means, found = class_means(features, labels.to(self.device), classes)
+            total, counts = total + means * found[:, None], counts + found
+        return (total / counts.clamp_min(1)[:, None]).float()
+
+    def _new_projector(self) -> Flat:
+        """Return two linear layers, drawn as torch draws them."""
+        width = self.config.projection
+        leaves = []
+        for fan_in in (self.prototypes.shape[1], width):
+            bound = 1 / math.sqrt(fan_in)
+            for shape in ((width, fan_in), (width,)):
+                drawn = torch.from_numpy(self._draws.uniform(-bound, bound, shape))
+                leaves.append(drawn.float().to(self.device))
+        return Flat(leaves, trainable=True)
+
+    def _warm_up(self) -> None:
+        """Let student and teacher agree on source images, the learning rate rising to its own."""
+        images = min(self.config.warmup_images, len(self.replay.labels))
+        steps = images // self.replay.size
+        warm = Graphed(self._warm_pass, enabled=self.setup.graphs)
+        with torch.enable_grad():
+            for index in range(steps):
+                share = torch.tensor((index + 1) / steps, device=self.device)
+                warm(self._next_batch()[0], share)
+
+    def _warm_pass(self, images: Tensor, share: Tensor) -> tuple[Tensor, ...]:
+        with torch.no_grad():
+            (target,) = self.teacher.run(images)
+        (logits,) = self.student.run(images)
+        loss = symmetric_cross_entropy(logits, target).mean()
+        before = self.student.values.clone()
+        self.optimizer.step(*gradients(loss, self.student.flat))
+        # Both optimisers' steps are linear in the learning rate: a share of one is the other.
+        self.student.values.copy_(before.lerp(self.student.values, share))
+        self.teacher.values.lerp_(self.student.values, self.config.teacher_rate)
+        return (loss.detach(),)
+
+    # During the stream --------------------------------------------------------------------------
+
+    def _predict(self, images: Tensor) -> Tensor:
+        return self.student.run(images)[0] + self.teacher.run(images)[0]
+
+    def _step(self, images: Tensor) -> Tensor:
+        predicted: list[Tensor] = []
+        self._learn(lambda: self._update(images, predicted))
+        self._numbers["seen"] += len(images)
+        if not predicted:  # the update failed before it had predicted
+            with torch.no_grad():
+                return self._predict(images)
+        return predicted[0]
+
+    def _update(self, images: Tensor, predicted: list[Tensor]) -> Tensor:
+        with torch.no_grad():
+            view = self.network.prepare(self.view(images, self._draws, self._noise))
+        source = self._next_batch() if self.config.source_weight else ()
+        with torch.enable_grad():
+            loss, logits = self._train(images, view, *source)
+        predicted.append(logits.clone())
+        return loss
+
+    def _train_pass(self, images: Tensor, view: Tensor, *source: Tensor) -> tuple[Tensor, ...]:
+        """Take one step; return the loss and the prediction made before it, ``(B, L)``."""
+        with torch.no_grad():
+            (target,) = self.teacher.run(images)
+        (logits,) = self.student.run(images)
+        features = self.student.network.features()
+        (augmented,) = self.student.run(view)
+        views = (features, self.student.network.features())
+        both = symmetric_cross_entropy(logits, target) + symmetric_cross_entropy(augmented, target)
+        loss = self.config.self_weight * both.mean() / 2
+        loss = loss + self.config.contrast_weight * self._contrast(*views)
+        if source:
+            (replayed,) = self.student.run(source[0])
+            loss = loss + self.config.source_weight * F.cross_entropy(replayed, source[1])
+        self._descend(loss)
+        self.teacher.values.lerp_(self.student.values, self.config.teacher_rate)
+        return loss.detach(), logits.detach() + target
+
+    def _contrast(self, features: Tensor, augmented: Tensor) -> Tensor:
+        """Return the loss that holds a sample, its view and the nearest prototype together."""
+        near = nearest_by_cosine(features.detach(), self.prototypes)
+        vectors = torch.stack([near, features, augmented])  # (3, B, D)
+        if self.projector is not None:
+            inner, inner_bias, outer, outer_bias = self.projector.leaves
+            vectors = F.linear(F.linear(vectors, inner, inner_bias).relu(), outer, outer_bias)
+        return contrastive_loss(vectors, self.config.temperature)
+
+    def _descend(self, loss: Tensor) -> None:
+        if self.projector is None:
+            self.optimizer.step(*gradients(loss, self.student.flat))
+            return
+        own, projected = gradients(loss, self.student.flat, self.projector)
+        self.optimizer.step(own)
+        self.projector_optimizer.step(projected)
