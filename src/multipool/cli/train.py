@@ -85,7 +85,8 @@ def _bar(epochs: int, hidden: bool) -> Iterator[Callable[[Standing], None]]:
         TextColumn("loss {task.fields[loss]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=hidden) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("train", total=None, epoch="-", loss="-")
 
         def report(now: Standing) -> None:
