@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from multipool.ops import (
+    Cuts,
     age_weight,
     class_means,
     cosine_pull,
@@ -73,7 +74,7 @@ def test_the_cosine_pull_and_its_gradient_equal_autograd_over_torchs_cosine():
     ]
     expected = -sum(cosines) / 3
     (gradient,) = torch.autograd.grad(expected, values)
-    value, slope = cosine_pull(values.detach(), anchor, torch.tensor(sizes))
+    value, slope = cosine_pull(values.detach(), anchor, Cuts(sizes))
     torch.testing.assert_close(value, expected.detach())
     torch.testing.assert_close(slope, gradient)
 
@@ -81,13 +82,13 @@ def test_the_cosine_pull_and_its_gradient_equal_autograd_over_torchs_cosine():
 def test_a_zero_tensor_has_cosine_zero_and_a_finite_gradient():
     values, anchor, sizes = pieces(1)
     values[:3] = 0
-    value, slope = cosine_pull(values, anchor, torch.tensor(sizes))
+    value, slope = cosine_pull(values, anchor, Cuts(sizes))
     assert value.isfinite()
     assert slope.isfinite().all()
 
 
 def test_the_squared_pull_counts_tensors_not_values():
     values, anchor, sizes = pieces(2)
-    value, slope = squared_pull(values, anchor, torch.tensor(sizes))
+    value, slope = squared_pull(values, anchor, Cuts(sizes))
     torch.testing.assert_close(value, (values - anchor).square().sum() / 3)
     torch.testing.assert_close(slope, 2 * (values - anchor) / 3)

@@ -17,6 +17,7 @@ from multipool.methods.memory_based import MemoryBased
 from multipool.methods.statistics import SourceStatistics, obtain
 from multipool.ops import (
     PULLS,
+    Cuts,
     Group,
     Robust,
     class_means,
@@ -77,7 +78,7 @@ class PeTTA(MemoryBased):
         self._keep("init.statistics", self.init.statistics)
         self.robust = Robust(self.config.norm_rate)
         self.pull = PULLS[self.config.regulariser]
-        self.sizes = torch.tensor(self.init.sizes, device=self.device)
+        self.cuts = Cuts(self.init.sizes, self.device)
         self.source = obtain(self.network, self.setup.source, self.setup.num_classes, self.name)
         self._keep("statistics.mean", self.source.mean)
         self._keep("statistics.var", self.source.var)
@@ -106,7 +107,7 @@ class PeTTA(MemoryBased):
         drift = self._sense()
         loss = self._classification(images, view)
         gradient = self.student.gradient(loss)
-        penalty, slope = self.pull(self.student.affine, self.init.affine, self.sizes)
+        penalty, slope = self.pull(self.student.affine, self.init.affine, self.cuts)
         self.optimizer.step(gradient + self.config.pull * drift * slope)
         rate = (1 - drift) * self.config.teacher_rate
         self.teacher.affine.lerp_(self.student.affine, rate)

@@ -17,11 +17,12 @@ from multipool.ops.probability import (
     symmetric_cross_entropy,
     uncertainty,
 )
-from multipool.ops.pulls import PULLS, cosine_pull, no_pull, squared_pull
+from multipool.ops.pulls import PULLS, Cuts, cosine_pull, no_pull, squared_pull
 
 __all__ = [
     "PULLS",
     "Branch",
+    "Cuts",
     "FlatAdam",
     "Graphed",
     "Group",

@@ -11,7 +11,8 @@ def class_means(features: Tensor, labels: Tensor, num_classes: int) -> tuple[Ten
 
     Classes without samples have mean 0 and count 0.
     """
-    member = torch.nn.functional.one_hot(labels, num_classes).to(features.dtype)  # (B, L)
+    classes = torch.arange(num_classes, device=labels.device)
+    member = (labels[:, None] == classes).to(features.dtype)  # (B, L)
     counts = member.sum(dim=0)  # (L,)
     means = member.T @ features / counts.clamp_min(1)[:, None]
     return means, counts

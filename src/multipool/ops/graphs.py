@@ -6,12 +6,16 @@ launches them at once. Where there is no GPU, or a shape is rare, the function r
 
 from __future__ import annotations
 
+import logging
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MethodType
 
 import torch
 from torch import Tensor
 
+_log = logging.getLogger("multipool")
 Function = Callable[..., tuple[Tensor, ...]]
 _WARM_UP = 3  # calls of one shape before it is captured: cuDNN picks its algorithms meanwhile
 _MOST = 6  # graphs kept; each holds its own activations
@@ -25,44 +29,51 @@ class _Recording:
 
 
 class Graphed:
-    """Calls ``function(*tensors)``, on a GPU through graphs kept per input shape.
+    """Calls ``method(*tensors)``, on a GPU through graphs kept per input shape.
 
-    The function must touch the same tensors in the same way at every call of one shape, make no
+    The method must touch the same tensors in the same way at every call of one shape, make no
     host decision on device values, and draw no random numbers. Its results are overwritten by
     the next call of that shape: clone what is kept.
     """
 
-    def __init__(self, function: Function, *, enabled: bool = True) -> None:
-        self.function = function
+    def __init__(self, method: MethodType | Function, *, enabled: bool = True) -> None:
+        # Weak: an adapter that is dropped must free its graphs at once, not at the next
+        # garbage collection, which knows nothing of GPU memory.
+        self._method = weakref.WeakMethod(method)  # type: ignore[arg-type]
         self.enabled = enabled
         self._calls: dict[tuple[object, ...], int] = {}
         self._recordings: dict[tuple[object, ...], _Recording] = {}
         self._stream: torch.cuda.Stream | None = None
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Return what ``function`` returns for ``inputs``."""
+        """Return what the method returns for ``inputs``."""
         if not (self.enabled and inputs[0].is_cuda):
-            return self.function(*inputs)
+            return self._call(inputs)
         key = tuple((tuple(t.shape), t.dtype) for t in inputs)
         self._calls[key] = self._calls.get(key, 0) + 1
         if key in self._recordings:
             return self._replay(self._recordings[key], inputs)
         if self._calls[key] <= _WARM_UP or len(self._recordings) >= _MOST:
             return self._beside(inputs)
-        self._recordings[key] = self._record(inputs)
+        try:
+            self._recordings[key] = self._record(inputs)
+        except RuntimeError as error:  # some model does what a graph cannot hold
+            _log.warning("no CUDA graph for this model, its steps will be slower: %s", error)
+            self.enabled = False
+            return self._call(inputs)
         return self._replay(self._recordings[key], inputs)
 
-    def forget(self) -> None:
-        """Drop all graphs; needed when tensors that they touch have been replaced."""
-        self._recordings.clear()
-        self._calls.clear()
+    def _call(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        method = self._method()
+        assert method is not None  # its object calls us, so it is alive
+        return method(*inputs)
 
     def _beside(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Run on the stream that will capture, so that warm-up warms the right one."""
         stream = self._side_stream(inputs[0].device)
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            outputs = self.function(*inputs)
+            outputs = self._call(inputs)
         torch.cuda.current_stream().wait_stream(stream)
         return outputs
 
@@ -72,7 +83,7 @@ class Graphed:
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
-            outputs = self.function(*held)
+            outputs = self._call(held)
         return _Recording(graph, held, outputs)
 
     def _replay(self, recording: _Recording, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

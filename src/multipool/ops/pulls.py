@@ -1,10 +1,13 @@
 """Penalties that pull flat parameters to where they started, with their gradients in closed form.
 
-Parameters come as one vector ``(P,)`` cut into tensors of ``sizes``; PeTTA counts tensors, not
-values, so a small layer weighs as much as a large one.
+Parameters come as one vector ``(P,)`` cut into tensors; PeTTA counts tensors, not values, so a
+small layer weighs as much as a large one. No host decision is made on device values, so that a
+CUDA graph can hold these.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -12,36 +15,50 @@ from torch import Tensor
 _TINY = 1e-8  # the usual guard of a cosine: a zero vector has cosine 0
 
 
-def cosine_pull(values: Tensor, anchor: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+class Cuts:
+    """Where a flat vector ``(P,)`` is cut into n tensors."""
+
+    def __init__(self, sizes: Sequence[int], device: torch.device | str = "cpu") -> None:
+        self.count = len(sizes)
+        self.lengths = torch.tensor(sizes, device=device)  # (n,)
+        owners = torch.repeat_interleave(torch.tensor(sizes))
+        self.owner = owners.to(device)  # (P,): the tensor each value belongs to
+
+    def sums(self, values: Tensor) -> Tensor:
+        """Return each tensor's sum, ``(P,)`` to ``(n,)``, in the same order every time."""
+        return torch.segment_reduce(values, "sum", lengths=self.lengths, unsafe=True)
+
+    def spread(self, numbers: Tensor) -> Tensor:
+        """Return each tensor's number at all its values, ``(n,)`` to ``(P,)``."""
+        return numbers[self.owner]
+
+
+def cosine_pull(values: Tensor, anchor: Tensor, cuts: Cuts) -> tuple[Tensor, Tensor]:
     """Return R = -(1/n) sum_i cos(v_i, a_i) over n tensors, and dR/dvalues ``(P,)``.
 
-    >>> value, _ = cosine_pull(torch.tensor([3.0, 4.0, 2.0]), torch.tensor([3.0, 4.0, -1.0]),
-    ...                        torch.tensor([2, 1]))
+    >>> value, _ = cosine_pull(
+    ...     torch.tensor([3.0, 4.0, 2.0]), torch.tensor([3.0, 4.0, -1.0]), Cuts([2, 1])
+    ... )
     >>> float(value)  # cosines 1 and -1
     0.0
     """
-    dot, square, anchor_square = (
-        torch.segment_reduce(t, "sum", lengths=sizes)
-        for t in (values * anchor, values * values, anchor * anchor)
-    )  # (n,) each
-    norm = square.clamp_min(_TINY**2).sqrt()
-    anchor_norm = anchor_square.clamp_min(_TINY**2).sqrt()
-    cosine = dot / (norm * anchor_norm)
-    toward, away = 1 / (norm * anchor_norm), torch.where(square > _TINY**2, cosine / square, 0.0)
-    toward, away = (
-        torch.repeat_interleave(t, sizes, output_size=len(values)) for t in (toward, away)
+    square = cuts.sums(values * values)  # (n,)
+    norms = (
+        square.clamp_min(_TINY**2).sqrt() * cuts.sums(anchor * anchor).clamp_min(_TINY**2).sqrt()
     )
-    gradient = -(anchor * toward - values * away) / len(sizes)
-    return -cosine.mean(), gradient
+    cosine = cuts.sums(values * anchor) / norms
+    away = torch.where(square > _TINY**2, cosine / square, torch.zeros_like(cosine))
+    gradient = values * cuts.spread(away) - anchor * cuts.spread(1 / norms)
+    return -cosine.mean(), gradient / cuts.count
 
 
-def squared_pull(values: Tensor, anchor: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+def squared_pull(values: Tensor, anchor: Tensor, cuts: Cuts) -> tuple[Tensor, Tensor]:
     """Return (1/n) sum_i ||v_i - a_i||^2 over n tensors, and its gradient ``(P,)``."""
     gap = values - anchor
-    return gap.square().sum() / len(sizes), 2 * gap / len(sizes)
+    return gap.square().sum() / cuts.count, 2 * gap / cuts.count
 
 
-def no_pull(values: Tensor, anchor: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+def no_pull(values: Tensor, anchor: Tensor, cuts: Cuts) -> tuple[Tensor, Tensor]:
     """Return zero and a zero gradient."""
     return values.new_zeros(()), torch.zeros_like(values)
 
