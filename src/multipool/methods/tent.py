@@ -39,23 +39,14 @@ class TENT(OnePass):
         if self.network.source is not None:
             super()._build()
             return
-        self.layers = LayerAffine(self.network.body)
-        if not len(self.layers):
-            raise ValueError(
-                "method 'tent' trains the affine parameters of BatchNorm, LayerNorm or GroupNorm "
-                "layers and this model has none; choose a method that works without "
-                "(source, lame, neo)"
-            )
-        self._train_values(self.layers.affine)
+        self.layers = LayerAffine(self.network, method=self.name)
+        self._train_values(self.layers.values)
 
     def _make_optimizer(self, values: Tensor) -> FlatOptimizer:
         return OPTIMIZERS[self.config.optimizer](values, self.config.lr)
 
     def _logits(self, images: Tensor) -> Tensor:
-        if self.layers is None:
-            return super()._logits(images)
-        with self.layers.in_place():
-            return self.network.plain(images)
+        return super()._logits(images) if self.layers is None else self.layers.run(images)
 
     def _gradient(self, loss: Tensor) -> Tensor:
         return super()._gradient(loss) if self.layers is None else self.layers.gradient(loss)

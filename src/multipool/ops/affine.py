@@ -1,61 +1,46 @@
-"""Weights and biases of LayerNorm and GroupNorm layers as one flat, trainable vector.
+"""A network whose LayerNorm and GroupNorm layers are trained, for models without BatchNorm.
 
-Such layers keep no statistics, so there is nothing to steer: a pass only needs other parameters in
-their place for as long as it lasts.
+Such layers keep no statistics, so there is nothing to steer: their weights and biases are all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import copy
 
 import torch
 from torch import Tensor, nn
 
-from multipool.ops.branch import flat_gradient
+from multipool.ops.flat import Flat, gradients
+from multipool.ops.network import Network
 
 
 class LayerAffine:
-    """A copy of the affine parameters of every LayerNorm and GroupNorm in ``body``.
+    """A copy of a network with the affine parameters of such layers in one vector ``(P,)``.
 
-    ``affine`` is ``[w_1, b_1, w_2, ...]`` ``(P,)`` float32; ``leaves`` share its storage. The
-    body's own parameters never change.
+    ``values`` is ``[w_1, b_1, w_2, ...]`` in float32.
     """
 
-    def __init__(self, body: nn.Module) -> None:
+    def __init__(self, network: Network, *, method: str) -> None:
+        self.network = copy.deepcopy(network)
+        # Torch's CPU backward of GroupNorm crashes on channels last if only w and b want gradients.
+        self.network.body.to(memory_format=torch.contiguous_format)
         kinds = (nn.LayerNorm, nn.GroupNorm)
-        self._places = [
-            (module, name)
-            for module in body.modules()
-            if isinstance(module, kinds)
-            for name in ("weight", "bias")
-            if getattr(module, name) is not None
-        ]
-        own = [getattr(module, name).detach().float() for module, name in self._places]
-        self.affine = torch.cat([t.flatten() for t in own]) if own else torch.empty(0)
-        parts = self.affine.split([t.numel() for t in own])
-        self.leaves = [
-            part.view(t.shape).detach().requires_grad_() for part, t in zip(parts, own, strict=True)
-        ]
+        layers = [m for m in self.network.body.modules() if isinstance(m, kinds)]
+        leaves = [p for layer in layers for p in layer.parameters(recurse=False)]
+        if not leaves:
+            raise ValueError(
+                f"method '{method}' trains the affine parameters of BatchNorm, LayerNorm or "
+                "GroupNorm layers and this model has none; choose a method that works without "
+                "(source, lame, neo)"
+            )
+        self.flat = Flat(leaves, trainable=True)
+        self.values = self.flat.values
 
-    def __len__(self) -> int:
-        """Return how many parameter tensors there are."""
-        return len(self.leaves)
-
-    @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Let the body use our parameters, in its own precision, while this lasts."""
-        held = [module._parameters[name] for module, name in self._places]
-        try:
-            for (module, name), leaf, old in zip(self._places, self.leaves, held, strict=True):
-                assert old is not None  # listed because it is there
-                # Past setattr, which takes leaves of the graph only.
-                module._parameters[name] = leaf.to(old.dtype)
-            yield
-        finally:
-            for (module, name), old in zip(self._places, held, strict=True):
-                module._parameters[name] = old
+    def run(self, images: Tensor) -> Tensor:
+        """Return the logits ``(B, L)``."""
+        self.flat.refresh()
+        return self.network.plain(images.contiguous())
 
     def gradient(self, loss: Tensor) -> Tensor:
-        """Return d loss / d affine as one vector ``(P,)``; layers the loss misses count as 0."""
-        return flat_gradient(loss, self.leaves)
+        """Return d loss / d values, ``(P,)``; layers the loss misses count as 0."""
+        return gradients(loss, self.flat)[0]

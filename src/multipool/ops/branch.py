@@ -14,13 +14,6 @@ from torch import Tensor
 from multipool.ops.normalise import LayerState
 
 
-def flat_gradient(loss: Tensor, leaves: Sequence[Tensor]) -> Tensor:
-    """Return d loss / d leaves as one vector ``(P,)``; leaves the loss misses count as 0."""
-    parts = torch.autograd.grad(loss, leaves, allow_unused=True)
-    found = [torch.zeros_like(t) if g is None else g for g, t in zip(parts, leaves, strict=True)]
-    return torch.cat([g.flatten() for g in found])
-
-
 class Branch:
     """Affine parameters and statistics of all normalisation layers.
 
@@ -53,7 +46,13 @@ class Branch:
 
     def gradient(self, loss: Tensor) -> Tensor:
         """Return d loss / d affine as one vector ``(P,)``; layers the loss misses count as 0."""
-        return flat_gradient(loss, self.leaves)
+        parts = torch.autograd.grad(loss, self.leaves, allow_unused=True)
+        return torch.cat(
+            [
+                torch.zeros_like(t) if g is None else g
+                for g, t in zip(parts, self.leaves, strict=True)
+            ]
+        )
 
     def align(self, source: Branch, rate: float) -> None:
         """Take one step of size ``rate`` on W2^2 between our statistics and ``source``'s.
