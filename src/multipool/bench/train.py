@@ -129,7 +129,7 @@ def _epoch(
             group["lr"] = config.lr * 0.5 * (1 + math.cos(math.pi * done))
         batch = images.take(order[step * config.batch_size : (step + 1) * config.batch_size])
         inputs = _augment(batch.images.to(device), generator, config)
-        with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             logits = model(inputs)
         loss = F.cross_entropy(logits.float(), batch.labels.to(device))
         optimizer.zero_grad()
