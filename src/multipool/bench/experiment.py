@@ -16,6 +16,7 @@ from multipool.memory import MEMORIES
 from multipool.methods.setup import PRECISIONS, configure
 
 SPLITS = ("train", "test")
+_LEAST = (("rounds", 1), ("seed", 0), ("limit", 1), ("batch_size", 1), ("reset_every", 1))
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Experiment:
     source: str | None = None
     precision: str = "float32"
     compile: bool = False
+    reset_every: int | None = None  # batches
     options: Mapping[str, object] = field(default_factory=dict)
     memory_options: Mapping[str, object] = field(default_factory=dict)
 
@@ -78,8 +80,13 @@ class Experiment:
         return DataOptions(data_dir=self.data_dir, severity=self.severity, domains=self.domains)
 
     def method_options(self) -> dict[str, object]:
-        """Return the published options for the dataset with this experiment's own on top."""
-        return {**published(self.method, self.dataset), **self.options}
+        """Return the published options for the dataset with this experiment's own on top.
+
+        A method that divides by the configured batch size is told this experiment's.
+        """
+        fields = {f.name for f in dataclasses.fields(methods.METHODS[self.method].Config)}
+        size = {"batch_size": self.batch_size} if "batch_size" in fields else {}
+        return {**published(self.method, self.dataset), **size, **self.options}
 
     def weights_name(self) -> str:
         """Return the file or name that the model comes from."""
@@ -119,8 +126,10 @@ class Experiment:
 
 
 def needs_source(experiment: Experiment) -> bool:
-    """Return whether the method asks for source data."""
-    return bool(lookup(methods.METHODS, experiment.method, "method").needs_source)
+    """Return whether the method, with its options, asks for source data."""
+    kind = methods.METHODS[experiment.method]
+    options = experiment.method_options()
+    return bool(kind.uses_source(configure(kind.Config(), options, experiment.method)))
 
 
 def memories() -> list[str]:
@@ -129,7 +138,7 @@ def memories() -> list[str]:
 
 
 def _check_numbers(experiment: Experiment) -> None:
-    for name, low in (("rounds", 1), ("seed", 0), ("limit", 1), ("batch_size", 1)):
+    for name, low in _LEAST:
         value = getattr(experiment, name)
         if value is not None and (not isinstance(value, int) or value < low):
             raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}")

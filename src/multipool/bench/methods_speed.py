@@ -14,13 +14,23 @@ from multipool import methods
 from multipool.core import ImageSet, as_float, torch_generator
 from multipool.methods import METHODS
 
-# Passes over a batch that a method cannot do without (methods.md, section 2): forwards without
-# a gradient, forwards with one, and the backward that goes with them.
+# Passes over a batch that a method cannot do without: forwards without
+# a gradient, and forwards with one and its backward. Only methods that train the normalisation
+# layers alone, and whose number of passes does not depend on the data.
 PASSES: dict[str, tuple[int, int]] = {
     "source": (1, 0),
     "bn": (1, 0),
+    "lame": (1, 0),
+    "neo": (1, 0),
+    "pl": (0, 1),
+    "tent": (0, 1),
+    "eata": (0, 1),
+    "rdumb": (0, 1),
+    "mecta": (0, 1),
+    "note": (1, 1),
     "rotta": (2, 1),
     "resitta": (2, 1),
+    "tribe": (2, 2),
     "petta": (3, 2),
 }
 

@@ -16,7 +16,7 @@ from multipool.methods.statistics import SourceStatistics
 from multipool.ops import Network
 
 # These methods start from per-class feature statistics; the others want the images themselves.
-FROM_STATISTICS = ("petta",)
+FROM_STATISTICS = ("petta", "neo")
 
 
 def source_for(
