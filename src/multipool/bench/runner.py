@@ -28,8 +28,9 @@ class Progress:
     """How far a run is; ``error`` is over all samples so far, None before the first."""
 
     done: int  # batches
-    total: int
+    total: int  # 0 while loading
     error: float | None
+    stage: str = ""  # what is being loaded
 
 
 class Interrupted(KeyboardInterrupt):
@@ -67,7 +68,7 @@ def run(
             return finished
         saved = checkpoint.read(out, experiment.settings())
     folder = None if out is None else Path(out)
-    session = _begin(experiment, loader or Loader(), device, saved, folder)
+    session = _begin(experiment, loader or Loader(), device, saved, folder, progress)
     _stream(session, folder, progress, checkpoint_every)
     result = session.result(complete=True)
     if folder is not None:
@@ -82,11 +83,17 @@ def _begin(
     device: torch.device,
     saved: Checkpoint | None,
     out: Path | None,
+    progress: Callable[[Progress], None] | None,
 ) -> Session:
     """Load everything; interrupted here, nothing was measured, and an older result stays."""
     started = time.perf_counter()
+
+    def tell(stage: str) -> None:
+        if progress is not None:
+            progress(Progress(0, 0, None, stage))
+
     try:
-        session = Session(experiment, loader, device)
+        session = Session(experiment, loader, device, tell)
     except KeyboardInterrupt:
         result = nothing(experiment, device)
         if out is not None and not (out / results.FILE).exists():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,16 +28,25 @@ _MOST_CHANGES = 1000
 class Session:
     """The state of a run between two batches."""
 
-    def __init__(self, experiment: Experiment, loader: Loader, device: torch.device) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        loader: Loader,
+        device: torch.device,
+        tell: Callable[[str], None] = lambda stage: None,
+    ) -> None:
         self.experiment, self.device = experiment, device
+        tell("dataset and model")
         dataset = loader.dataset(experiment)
         model = loader.model(experiment, dataset.num_classes, device)
         self.weights = {"name": experiment.weights_name(), "digest": digest(model)}
         self.notes: list[str] = []
         source = None
         if needs_source(experiment):
+            tell("source data")
             source = source_for(experiment, dataset, model, self.weights["digest"], self.notes)
         self.stream = Stream(dataset, experiment.stream(), device=device)
+        self.stream.prepare(tell)
         self.adapter = methods.adapt(
             model,
             experiment.method,
@@ -50,6 +59,7 @@ class Session:
             memory_options=experiment.memory_options or None,
             precision=experiment.precision,
             compile=experiment.compile,
+            reset_every=experiment.reset_every,
         )
         self.rounds = experiment.rounds if experiment.protocol == "recurring" else 1
         self.groups = _groups(self.stream, self.rounds)
@@ -58,8 +68,11 @@ class Session:
         self.tally = Tally(self.stream.labels, self.groups, count, stretch, device)
         self.batches = 0
         self.trace: list[dict[str, Any]] = []
-        self.seconds = {"load": 0.0, "stream": 0.0, "predict": 0.0, "memory": 0.0, "adapt": 0.0}
-        self._earlier = dict(self.seconds)
+        self.seconds = {"load": 0.0, "stream": 0.0}
+        # Not everything that is counted is part of an adapter's state: what an earlier process
+        # counted is added to what this one counts.
+        self._earlier: dict[str, dict[str, float]] = {}
+        self._base = self._counters()
 
     def remaining(self) -> Iterator[Tensor]:
         """Yield the images of the batches not yet shown; labels stay with the tally."""
@@ -92,7 +105,7 @@ class Session:
             settings=self.experiment.settings(),
             adapter=self.adapter.state_dict(),
             tally=self.tally.state_dict(),
-            notes={"trace": self.trace, "seconds": self.timing()},
+            notes={"trace": self.trace, "seconds": self.seconds, "counters": self.counters()},
         )
 
     def restore(self, saved: Checkpoint) -> None:
@@ -101,15 +114,30 @@ class Session:
         self.tally.load_state_dict(saved.tally)
         self.batches = saved.batches
         self.trace = list(saved.notes["trace"])
-        seconds = saved.notes["seconds"]
-        self.seconds = {key: float(seconds[key]) for key in self.seconds}
-        self._earlier = dict(self.seconds)
+        self.seconds = {key: float(value) for key, value in saved.notes["seconds"].items()}
+        self._earlier = saved.notes["counters"]
+        self._base = self._counters()
+
+    def counters(self) -> dict[str, dict[str, float]]:
+        """Return what the method and its memory have counted since the run began."""
+        return {
+            kind: {
+                name: self._earlier.get(kind, {}).get(name, 0) + value - self._base[kind][name]
+                for name, value in now.items()
+            }
+            for kind, now in self._counters().items()
+        }
+
+    def _counters(self) -> dict[str, dict[str, float]]:
+        return {
+            "counts": dict(self.adapter.counts),
+            "seconds": dict(self.adapter.seconds),
+            "events": dict(getattr(self.adapter.memory, "events", {})),
+        }
 
     def timing(self) -> dict[str, float]:
         """Return seconds: loading, the stream as a whole, and the method's shares of it."""
-        spent = dict(self.seconds)
-        for part, seconds in self.adapter.seconds.items():
-            spent[part] = self._earlier.get(part, 0.0) + seconds
+        spent = {**self.seconds, **self.counters()["seconds"]}
         return {part: round(value, 4) for part, value in spent.items()}
 
     def result(self, complete: bool) -> Result:
@@ -131,7 +159,7 @@ class Session:
             curve=self._curve(),
             changes=self._changes(),
             rounds=self._rounds(errors) if self.rounds > 1 else [],
-            counts={key: int(value) for key, value in self.adapter.counts.items()},
+            counts={key: int(value) for key, value in self.counters()["counts"].items()},
             memory=self._memory(),
             weights=self.weights,
             notes=self.notes,
@@ -176,7 +204,7 @@ class Session:
         memory = self.adapter.memory
         if memory is None:
             return None
-        events = {k: int(v) for k, v in dict(getattr(memory, "events", {})).items()}
+        events = {key: int(value) for key, value in self.counters()["events"].items()}
         sizes = _sizes(memory)
         return {"size": len(memory), "sizes": sizes, "events": events, "trace": self.trace}
 

@@ -40,8 +40,9 @@ def progress(title: str, quiet: bool = False) -> Iterator[Show | None]:
         task = bar.add_task(title, total=None, error="loading")
 
         def show(step: Step, title: str | None = None) -> None:
-            text = "" if step.error is None else f"error {step.error:.2f} %"
-            bar.update(task, completed=step.done, total=step.total, error=text, description=title)
+            text = step.stage if step.error is None else f"error {step.error:.2f} %"
+            total = step.total or None
+            bar.update(task, completed=step.done, total=total, error=text, description=title)
 
         yield show
 

@@ -36,9 +36,10 @@ def main(
     with progress("demo", quiet or json) as show:
 
         def tell(name: str, index: int, count: int, step: Progress) -> None:
-            if show is not None:
-                whole = Progress(index * step.total + step.done, count * step.total, step.error)
-                show(whole, name)
+            if show is None or (index > 0 and step.total == 0):
+                return
+            done, total = index * step.total + step.done, count * step.total
+            show(Progress(done, total, step.error, step.stage), name)
 
         section, path = work.demo(out, seed, images, tell)
     if json:

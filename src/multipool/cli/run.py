@@ -19,6 +19,11 @@ _EVERY = Annotated[
     int, typer.Option(metavar="N", help="Batches between checkpoints in --out; 0: none.")
 ]
 
+_RESET = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Return to the source model every N batches; left out: never."),
+]
+
 
 @app.command(epilog=EXAMPLE)
 def main(
@@ -41,6 +46,7 @@ def main(
     source: o.SourceSplit = None,
     precision: o.Precision = "float32",
     compile: Annotated[bool, typer.Option("--compile", help="Use torch.compile.")] = False,  # noqa: A002
+    reset_every: _RESET = None,
     settings: o.Settings = None,
     out: o.Out = None,
     checkpoint_every: _EVERY = CHECKPOINT_EVERY,
@@ -70,6 +76,7 @@ def main(
         source=source,
         precision=precision,
         compile=compile,
+        reset_every=reset_every,
         options=method_options,
         memory_options=memory_options,
     )
