@@ -61,7 +61,8 @@ class NaiveMemory:
             "distance_weight": 1.0, "age_unit": "sample", "expire_after": None,
             "class_quota": None, **options,
         }  # fmt: skip
-        self.clusters, self.samples, self.calls, self.seen = [], 0, 0, []
+        self.clusters, self.samples, self.calls = [], 0, 0
+        self.total, self.products = 0.0, 0.0
         self.events = dict.fromkeys(
             ("added", "spawned", "merged", "replaced", "rejected", "expired"), 0
         )
@@ -74,7 +75,7 @@ class NaiveMemory:
             self._one({**item, "index": index, "serial": self.samples})
             self.samples += 1
             self.events["added"] += 1
-            self.seen.append(d)
+            self.total, self.products = self.total + np.array(d), self.products + np.outer(d, d)
         self.calls += 1
 
     @property
@@ -91,9 +92,12 @@ class NaiveMemory:
         return distance(a, b, self.o["distance"], self.precision)
 
     def _precision(self):
-        if self.o["distance"] != "mahalanobis" or len(self.seen) < 2 * len(self.seen[0]):
+        n, D = self.samples, len(self.total) if self.samples else 0
+        if self.o["distance"] != "mahalanobis" or n < 2 * D or n == 0:
             return None
-        S, D = np.cov(np.array(self.seen).T, bias=True), len(self.seen[0])
+        # Biased, from plain sums in stream order: ties depend on the last bit.
+        mean = self.total / n
+        S = self.products / n - np.outer(mean, mean)
         if np.trace(S) <= 1e-14:
             return None
         return np.linalg.inv(0.9 * S + 0.1 * np.trace(S) / D * np.eye(D)).tolist()
@@ -104,7 +108,7 @@ class NaiveMemory:
             alive = [c for c in self.clusters if item["index"] - c["last_used"] <= limit]
             self.events["expired"] += len(self.clusters) - len(alive)
             self.clusters = alive
-        self.precision = self._precision() if self.seen else None
+        self.precision = self._precision()
         if not self.clusters:
             return self._spawn(item)
         gaps = [self.gap(item["d"], self.centroid(c)) for c in self.clusters]

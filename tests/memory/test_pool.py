@@ -1,0 +1,212 @@
+"""What every bank by name must do, and what sets the single pools apart."""
+
+import math
+
+import pytest
+import torch
+
+from multipool.memory import (
+    MEMORIES,
+    ConfidencePool,
+    EntropyPool,
+    FifoPool,
+    Memory,
+    ReservoirPool,
+    build,
+)
+
+POOLS = sorted(set(MEMORIES) - {"mcm", "mcm+"})
+
+
+def batches(count=4, size=50, classes=10, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(count):
+        images = torch.randint(0, 256, (size, 3, 4, 4), generator=generator) / 255
+        doubt = torch.rand(size, generator=generator) * math.log(classes)
+        yield images, doubt, torch.randint(0, classes, (size,), generator=generator)
+
+
+@pytest.mark.parametrize("name", sorted(MEMORIES))
+def test_every_bank_follows_the_protocol(name):
+    memory = build(name, num_classes=10, capacity=16)
+    assert isinstance(memory, Memory)
+    assert (memory.capacity, memory.num_classes, len(memory)) == (16, 10, 0)
+    assert len(memory.retrieve()) == 0
+    seen = []
+    for images, doubt, labels in batches():
+        memory.add(images, doubt, labels)
+        seen += list(images)
+    batch = memory.retrieve(None)
+    assert len(batch) == len(memory) == 16
+    assert batch.images.dtype == torch.float32
+    for image, age in zip(batch.images, batch.ages.tolist(), strict=True):
+        assert torch.equal(image, seen[len(seen) - age])
+    events = memory.events
+    assert events["added"] == 200
+    left = events["added"] - events["replaced"] - events["rejected"]
+    assert left == 16 or events["merged"] > 0
+
+
+@pytest.mark.parametrize("name", sorted(MEMORIES))
+def test_missing_uncertainty_and_labels_are_zero_and_unknown(name):
+    memory = build(name, num_classes=10)
+    memory.add(torch.zeros(1, 1, 2, 2))
+    batch = memory.retrieve(None)
+    assert (batch.uncertainty.tolist(), batch.labels.tolist()) == ([0.0], [-1])
+    assert batch.ages.tolist() == [1]
+
+
+@pytest.mark.parametrize("name", sorted(MEMORIES))
+def test_saved_and_loaded_it_goes_on_identically(name):
+    first, second = (build(name, num_classes=10, seed=seed, capacity=16) for seed in (1, 2))
+    stream = list(batches(6))
+    for batch in stream[:3]:
+        first.add(*batch)
+        first.retrieve(8)
+    saved = first.state_dict()
+    for batch in stream[3:5]:  # the copy must not follow, and what is loaded over must go
+        first.add(*batch)
+        second.add(*batch)
+    second.load_state_dict(saved)
+    first.load_state_dict(saved)
+    for batch in stream[3:]:
+        first.add(*batch)
+        second.add(*batch)
+        one, other = first.retrieve(8), second.retrieve(8)
+        assert torch.equal(one.images, other.images)
+        assert torch.equal(one.ages, other.ages)
+    assert all(torch.equal(first.state_dict()[k], v) for k, v in second.state_dict().items())
+
+
+@pytest.mark.parametrize("name", sorted(MEMORIES))
+def test_a_state_is_flat_and_an_empty_one_loads(name):
+    memory = build(name, num_classes=10)
+    empty = memory.state_dict()
+    assert all(isinstance(value, torch.Tensor) for value in empty.values())
+    assert empty["random"].dtype == torch.uint8
+    memory.add(*next(batches()))
+    memory.load_state_dict(empty)
+    assert len(memory) == 0
+    memory.add(torch.zeros(2, 1, 3, 3))  # another shape: nothing is left of the old one
+
+
+@pytest.mark.parametrize("name", sorted(MEMORIES))
+@pytest.mark.parametrize("key", ["images", "labels", "random", "now"])
+def test_a_broken_state_is_a_value_error_and_changes_nothing(name, key):
+    memory = build(name, num_classes=10, capacity=16)
+    memory.add(*next(batches()))
+    before = memory.state_dict()
+    for broken in (
+        {k: v for k, v in before.items() if k != key},
+        {**before, "extra": torch.zeros(1)},
+        {**before, key: before[key].float() / 0},
+        {**before, key: torch.zeros(0, 7)},
+        {**before, key: 3},
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011
+            memory.load_state_dict(broken)
+        after = memory.state_dict()
+        assert all(torch.equal(after[k], before[k]) for k in before)
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_a_pool_refuses_a_state_that_cannot_be(name):
+    pool = build(name, num_classes=10, capacity=16)
+    pool.add(*next(batches()))
+    state = pool.state_dict()
+    index, labels = state["index"], state["labels"]
+    for change in (
+        {"index": index.flip(0)},
+        {"index": index * 0},
+        {"index": index + 1000},
+        {"labels": labels + 10},
+        {"now": state["now"] * 0},
+        {"uncertainty": state["uncertainty"] * math.nan},
+    ):
+        with pytest.raises(ValueError, match="saved"):
+            pool.load_state_dict({**state, **change})
+    with pytest.raises(ValueError, match="saved"):
+        build(name, num_classes=10, capacity=15).load_state_dict(state)
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_a_pool_hands_out_everything_whatever_n(name):
+    pool = build(name, num_classes=10, capacity=16)
+    pool.add(*next(batches()))
+    assert len(pool.retrieve(3)) == len(pool.retrieve(0)) == 16
+    if name != "fifo":
+        assert pool.retrieve().labels.tolist() == sorted(pool.retrieve().labels.tolist())
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize(
+    "bad",
+    [{"num_classes": 1}, {"capacity": 0}, {"storage": "int4"}, {"seed": -1}, {"capacity": 2.5}],
+)
+def test_a_pool_refuses_bad_options(name, bad):
+    with pytest.raises(ValueError, match=r"must be|storage"):
+        build(name, **{"num_classes": 10, **bad})
+
+
+def test_fifo_keeps_the_newest_oldest_first():
+    pool = FifoPool(10, capacity=3)
+    pool.add(torch.arange(5).view(5, 1, 1, 1) / 255)
+    assert (pool.retrieve().images.flatten() * 255).tolist() == [2.0, 3.0, 4.0]
+    assert pool.retrieve().ages.tolist() == [3, 2, 1]
+
+
+def test_the_entropy_pool_takes_everything_and_evicts_from_a_largest_class():
+    pool = EntropyPool(10, capacity=6)
+    for images, doubt, labels in batches(20, size=1):
+        before = pool.retrieve()
+        pool.add(images, doubt, labels)
+        after = pool.retrieve()
+        assert after.ages.min() == 1
+        if len(before) == 6:
+            gone = before.labels.bincount(minlength=10) - after.labels.bincount(minlength=10)
+            gone[labels] += 1
+            counts = before.labels.bincount(minlength=10)
+            assert gone.sum() == 1
+            assert counts[gone.argmax()] == counts.max()
+
+
+def test_one_class_may_fill_the_entropy_pool():
+    pool = EntropyPool(10, capacity=6)
+    pool.add(torch.zeros(20, 1, 1, 1), labels=torch.zeros(20, dtype=torch.int64))
+    assert len(pool) == 6
+
+
+def test_the_reservoir_samples_one_class_evenly_over_time():
+    kept = torch.zeros(40)
+    for seed in range(400):
+        pool = ReservoirPool(2, capacity=8, seed=seed)
+        pool.add(torch.zeros(40, 1, 1, 1), labels=torch.zeros(40, dtype=torch.int64))
+        kept[40 - pool.retrieve().ages] += 1
+    # A reservoir keeps each of 40 with probability 8/40; 4 standard deviations of 400 draws.
+    assert (kept / 400 - 0.2).abs().max() < 4 * math.sqrt(0.2 * 0.8 / 400)
+
+
+def test_the_reservoir_stays_balanced_over_predictions():
+    pool = ReservoirPool(4, capacity=8)
+    labels = torch.tensor([0] * 100 + [1] * 10 + [2] * 10 + [3] * 10)
+    pool.add(torch.zeros(130, 1, 1, 1), labels=labels)
+    assert pool.retrieve().labels.bincount().tolist() == [2, 2, 2, 2]
+
+
+def test_the_reservoir_refuses_counts_below_what_it_holds():
+    pool = ReservoirPool(4, capacity=8)
+    pool.add(torch.zeros(9, 1, 1, 1), labels=torch.zeros(9, dtype=torch.int64))
+    state = pool.state_dict()
+    with pytest.raises(ValueError, match="predicted"):
+        pool.load_state_dict({**state, "predicted": state["predicted"] * 0})
+
+
+def test_the_confidence_pool_takes_in_confident_samples_only():
+    pool = ConfidencePool(10, capacity=8, threshold=1.0)
+    for batch in batches():
+        pool.add(*batch)
+    batch = pool.retrieve()
+    assert len(batch) == 8
+    assert batch.uncertainty.max() <= 1.0
+    assert batch.labels.bincount().max() == 1
+    assert ConfidencePool(10).threshold == pytest.approx(0.4 * math.log(10))
