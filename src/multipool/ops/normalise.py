@@ -68,15 +68,12 @@ class Robust:
         """Return the normalised ``x`` and move ``state.mean`` and ``state.var`` in place."""
         if torch.compiler.is_compiling():
             return _robust_plain(x, state, self.rate)
-        with torch.no_grad():
-            batch_mean, batch_var = batch_moments(x.detach())
-            mean = state.mean.lerp(batch_mean, self.rate)
-            var = state.var.lerp(batch_var, self.rate)
-            state.mean.copy_(mean)
-            state.var.copy_(var)
+        batch_mean = _move(x, state, self.rate)
         needs_grad = torch.is_grad_enabled() and (x.requires_grad or state.weight.requires_grad)
         if not needs_grad:
-            return F.batch_norm(x, mean, var, state.weight, state.bias, eps=state.eps)
+            return frozen(x, state)
+        # Copies: a later pass moves the statistics again before the backward reads these.
+        mean, var = state.mean.clone(), state.var.clone()
         mix = (mean, var, batch_mean)
         out: Tensor = _RobustFunction.apply(  # type: ignore[no-untyped-call]
             x, state.weight, state.bias, mix, self.rate, state.eps
@@ -92,13 +89,18 @@ class Residual:
 
     def __call__(self, x: Tensor, state: LayerState) -> Tensor:
         """Return the normalised ``x`` and move ``state.mean`` and ``state.var`` in place."""
-        with torch.no_grad():
-            batch_mean, batch_var = batch_moments(x.detach())
-            mean = state.mean.lerp(batch_mean, self.rate)
-            var = state.var.lerp(batch_var, self.rate)
-            state.mean.copy_(mean)
-            state.var.copy_(var)
+        _move(x, state, self.rate)
+        mean, var = state.mean.clone(), state.var.clone()
         return F.batch_norm(x, mean, var, state.weight, state.bias, eps=state.eps)
+
+
+@torch.no_grad()
+def _move(x: Tensor, state: LayerState, rate: float) -> Tensor:
+    """Move the statistics by ``rate`` towards those of ``x``; return the mean of ``x``."""
+    mean, var = batch_moments(x.detach())
+    state.mean.lerp_(mean, rate)
+    state.var.lerp_(var, rate)
+    return mean
 
 
 def _robust_plain(x: Tensor, state: LayerState, rate: float) -> Tensor:
