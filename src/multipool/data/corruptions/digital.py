@@ -18,9 +18,10 @@ from multipool.data.corruptions.planes import to_pixels, to_planes
 
 def contrast(images: Tensor, sets: ParameterSet, severity: int, draws: Draws) -> Tensor:
     """Pull every channel towards its mean over the image."""
-    values = images.float()
-    mean = values.mean(dim=(1, 2), keepdim=True)
-    return torch.lerp(mean, values, sets.contrast[severity - 1])
+    share = sets.contrast[severity - 1]
+    pixels = images.shape[1] * images.shape[2]
+    total = images.sum(dim=(1, 2), keepdim=True)  # int64: exact in any order
+    return images * share + (total / pixels * (1 - share)).float()
 
 
 def brightness(images: Tensor, sets: ParameterSet, severity: int, draws: Draws) -> Tensor:

@@ -12,31 +12,37 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from multipool.core import numpy_generator
+
 # The published script draws from the first five of its six photographs.
 _PHOTOGRAPHS = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")
-_SIDE = 512
+_SIDE = 384
 
 
 @dataclass(frozen=True)
 class Ice:
     """Statistics of one published photograph that its drawing shares.
 
-    ``mean`` and ``std`` are those of red, green and blue; ``slope`` says how fast the power of
-    its detail falls with frequency, ``streak`` how long the crystals are against their width.
+    ``mean`` and ``std`` are those of red, green and blue. The others are fitted: the power of its
+    detail is flat up to the frequency ``knee`` (cycles per px) and falls with ``slope`` beyond,
+    ``haze`` is the share of slow changes; ``streak`` is the crystals' length over their width.
     """
 
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+    knee: float
     slope: float
+    haze: float
     streak: float
 
 
+# The second and the third photograph are the same one.
 _ICE = (
-    Ice((77.7, 149.1, 165.7), (26.9, 16.5, 15.3), 1.3, 2.0),
-    Ice((200.8, 205.4, 214.5), (21.4, 22.1, 22.6), 1.9, 8.0),
-    Ice((200.8, 205.4, 214.5), (21.4, 22.1, 22.6), 1.9, 8.0),
-    Ice((137.6, 152.8, 165.2), (28.5, 28.5, 29.9), 1.3, 3.0),
-    Ice((112.4, 123.4, 134.8), (44.4, 43.3, 41.7), 1.9, 6.0),
+    Ice((77.7, 149.1, 165.7), (26.9, 16.5, 15.3), 0.03, 2.5, 0.8, 2.0),
+    Ice((200.8, 205.4, 214.5), (21.4, 22.1, 22.6), 0.1, 3.5, 0.2, 8.0),
+    Ice((200.8, 205.4, 214.5), (21.4, 22.1, 22.6), 0.1, 3.5, 0.2, 8.0),
+    Ice((137.6, 152.8, 165.2), (28.5, 28.5, 29.9), 0.1, 3.5, 0.2, 3.0),
+    Ice((112.4, 123.4, 134.8), (44.4, 43.3, 41.7), 0.06, 2.5, 0.5, 6.0),
 )
 
 
@@ -73,7 +79,7 @@ def _originals() -> tuple[Tensor, ...]:
     """Return the five textures at full size, uint8 ``(h, w, 3)``."""
     folder = _photograph_folder()
     if folder is None:
-        return tuple(draw_ice(ice, number) for number, ice in enumerate(_ICE))
+        return tuple(draw_ice(ice) for ice in _ICE)
     from PIL import Image
 
     photographs = []
@@ -93,36 +99,45 @@ def _photograph_folder() -> Path | None:
     return None
 
 
-def draw_ice(ice: Ice, number: int) -> Tensor:
-    """Draw ice crystals as uint8 ``(512, 512, 3)``, the same for the same arguments.
+@lru_cache(maxsize=8)
+def draw_ice(ice: Ice) -> Tensor:
+    """Draw ice crystals as uint8 ``(384, 384, 3)``, the same for the same argument.
 
-    Fractal noise is stretched in eight directions, each direction rules in its own patches, and
-    ridges of the noise become needles. Colour: the given mean and standard deviation.
+    Noise is stretched in eight directions, each direction rules in its own patches, and ridges of
+    the noise become needles. Colour: the given mean and standard deviation.
     """
-    generator = np.random.default_rng([_SIDE, number])
-    needles = np.zeros((_SIDE, _SIDE))
-    total = np.zeros((_SIDE, _SIDE))
+    generator = numpy_generator(_SIDE, repr(ice))
+    haze = _spectrum(3.0)
+    needles, total = torch.zeros(_SIDE, _SIDE), torch.zeros(_SIDE, _SIDE)
     for turn in range(8):
-        patch = np.exp(2.5 * _fractal(generator, 3.0))
-        grain = _fractal(generator, ice.slope, np.pi * turn / 8, ice.streak)
-        needles += patch * (1.5 - np.abs(grain)) * np.sign(turn % 2 - 0.5)
+        patch = torch.exp(2.5 * _field(generator, haze))
+        grain = _field(generator, _spectrum(ice.slope, ice.knee, np.pi * turn / 8, ice.streak))
+        needles += patch * (1.5 - grain.abs()) * (1 if turn % 2 else -1)
         total += patch
-    field = needles / total + 0.5 * _fractal(generator, 2 * ice.slope)
-    field = (field - field.mean()) / field.std()
-    colour = field[..., None] * np.array(ice.std) + np.array(ice.mean)
-    return torch.from_numpy(colour.clip(0, 255).round().astype(np.uint8))
+    field = _standard(_standard(needles / total) + ice.haze * _field(generator, haze))
+    colour = field[..., None] * torch.tensor(ice.std) + torch.tensor(ice.mean)
+    return colour.clamp(0, 255).round().byte()
 
 
-def _fractal(
-    generator: np.random.Generator, slope: float, angle: float = 0.0, streak: float = 1.0
-) -> np.ndarray:
-    """Return a unit-variance random field whose power falls as frequency to minus ``slope``."""
-    frequency = np.fft.fftfreq(_SIDE)
-    down, right = frequency[:, None], np.fft.rfftfreq(_SIDE)
+def _spectrum(slope: float, knee: float = 0.0, angle: float = 0.0, streak: float = 1.0) -> Tensor:
+    """Return amplitudes whose square falls as frequency to minus ``slope`` beyond ``knee``.
+
+    ``streak`` shortens waves along ``angle``: what they add up to is stretched that way.
+    """
+    down, right = torch.fft.fftfreq(_SIDE)[:, None], torch.fft.rfftfreq(_SIDE)
     along = (np.cos(angle) * right + np.sin(angle) * down) * streak
     across = np.cos(angle) * down - np.sin(angle) * right
-    distance = np.sqrt(along**2 + across**2)
-    distance[0, 0] = np.inf
-    spectrum = np.fft.rfft2(generator.standard_normal((_SIDE, _SIDE)))
-    field = np.fft.irfft2(spectrum * distance ** (-slope / 2), s=(_SIDE, _SIDE))
-    return field / field.std()
+    square = along**2 + across**2 + knee**2
+    square[0, 0] = torch.inf  # no constant part
+    return square ** (-slope / 4)
+
+
+def _field(generator: np.random.Generator, spectrum: Tensor) -> Tensor:
+    """Return a random field ``(384, 384)`` of variance 1 with this spectrum."""
+    noise = torch.from_numpy(generator.standard_normal((_SIDE, _SIDE), dtype=np.float32))
+    return _standard(torch.fft.irfft2(torch.fft.rfft2(noise) * spectrum, s=(_SIDE, _SIDE)))
+
+
+def _standard(field: Tensor) -> Tensor:
+    """Return the field with mean 0 and standard deviation 1."""
+    return (field - field.mean()) / field.std()
