@@ -79,17 +79,14 @@ class TinyLoader(Loader):
         return tiny_model().to(device)
 
 
+@pytest.fixture(scope="session")
+def loader_class():
+    return TinyLoader
+
+
 @pytest.fixture
 def loader():
     return TinyLoader()
-
-
-@pytest.fixture
-def tiny(monkeypatch, tmp_path):
-    """Let every run that brings no loader of its own use the tiny dataset and model."""
-    monkeypatch.setattr("multipool.bench.runner.Loader", TinyLoader)
-    monkeypatch.setenv("MULTIPOOL_CACHE", str(tmp_path / "cache"))
-    return TinyLoader
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from multipool.bench.result import VARYING
+
+SMALL = ("--batch-size", 8, "--device", "cpu")
+
+
+def test_the_same_run_twice_gives_the_same_file_but_for_times(call, tiny, tmp_path):
+    contents = []
+    for name in "ab":
+        code, out, _ = call("run", "--method", "source", *SMALL, "--out", tmp_path / name)
+        assert code == 0
+        assert "mean" in out
+        content = json.loads((tmp_path / name / "result.json").read_text())
+        contents.append({k: v for k, v in content.items() if k not in VARYING})
+    assert contents[0] == contents[1]
+    assert contents[0]["complete"] is True
+
+
+def test_json_prints_the_result_and_nothing_else(call, tiny):
+    code, out, err = call("run", "--method", "bn", *SMALL, "--json")
+    content = json.loads(out)
+    assert code == 0
+    assert err == ""
+    assert content["settings"]["method"] == "bn"
+    assert set(content["errors"]) == {"dark", "plain", "bright"}
+
+
+def test_quiet_prints_the_error_alone(call, tiny):
+    _, out, err = call("run", "--method", "source", *SMALL, "--quiet")
+    assert 0 <= float(out) <= 100
+    assert err == ""
+
+
+def test_hyperparameters_reach_method_and_memory(call, tiny):
+    options = ("--set", "lr=0.5", "--set", "memory.capacity=16", "--set", "update-every=32")
+    code, out, _ = call("run", "--memory", "mcm", *options, *SMALL, "--json")
+    settings = json.loads(out)["settings"]
+    assert code == 0
+    assert settings["options"]["lr"] == 0.5
+    assert settings["options"]["update_every"] == 32
+    assert settings["memory_options"] == {"capacity": 16}
+    assert json.loads(out)["counts"]["updates"] == 8
+
+
+def test_ctrl_c_leaves_what_was_measured_and_resume_goes_on(call, tiny, tmp_path, monkeypatch):
+    import multipool.bench.runner as runner
+
+    args = ("run", "--method", "rotta", *SMALL, "--out", tmp_path, "--quiet")
+    real = runner.Session.step
+
+    def step(self, images):
+        real(self, images)
+        if self.batches == 12:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(runner.Session, "step", step)
+    code, out, err = call(*args)
+    assert (code, out) == (130, "")
+    assert "Traceback" not in err
+    part = json.loads((tmp_path / "result.json").read_text())
+    assert (part["complete"], part["samples"]) == (False, 96)
+    monkeypatch.setattr(runner.Session, "step", real)
+    code, out, _ = call(*args, "--resume")
+    assert code == 0
+    done = json.loads((tmp_path / "result.json").read_text())
+    assert (done["complete"], done["samples"]) == (True, 270)
+
+
+def test_notes_about_the_source_data_are_told(call, tiny):
+    _, _, err = call("run", "--method", "petta", *SMALL)
+    assert "note: tiny source" in err
+
+
+@pytest.mark.parametrize("text", ["lr", "=1", "a.b=1"])
+def test_malformed_settings_are_refused(text):
+    from multipool.cli.options import split_settings
+
+    with pytest.raises(ValueError, match="--set takes KEY=VALUE"):
+        split_settings([text])
