@@ -37,11 +37,10 @@ def test_replacing_if_worse_is_strict():
 
 
 def test_timeliness_is_a_logistic_curve_that_ends_at_its_weight():
-    table = timeliness(4, 2.0)
-    assert table[0] == 1.0
-    assert table[4] == 2 / (1 + np.exp(-1.0))
-    assert table[-1] == 2.0
-    assert (np.diff(table) >= 0).all()
+    terms = timeliness(np.array([0, 4, 8, 10**9]), 4, 2.0)
+    assert terms[0] == 1.0
+    assert np.allclose(terms[1:3], [2 / (1 + np.exp(-1.0)), 2 / (1 + np.exp(-2.0))])
+    assert terms[-1] == 2.0
 
 
 def test_gated_spawning_compares_strictly():

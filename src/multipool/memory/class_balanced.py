@@ -6,7 +6,6 @@ import math
 
 from multipool.memory.checks import number
 from multipool.memory.pool import Pool
-from multipool.memory.replacements import timeliness
 
 
 class ClassBalancedPool(Pool):
@@ -27,8 +26,8 @@ class ClassBalancedPool(Pool):
         uncertainty_weight: float = 1.0,
     ) -> None:
         super().__init__(num_classes, capacity, storage, seed)
-        self._by_age = timeliness(capacity, number("age_weight", age_weight)).tolist()
-        self._weight = number("uncertainty_weight", uncertainty_weight)
+        self._age_weight = number("age_weight", age_weight)
+        self._uncertainty_weight = number("uncertainty_weight", uncertainty_weight)
         self._quota = capacity / num_classes
 
     def _make_room(self, label: int, uncertainty: float) -> bool:
@@ -40,13 +39,10 @@ class ClassBalancedPool(Pool):
 
     def _evict_worst(self, groups: list[int], uncertainty: float) -> bool:
         """Evict the highest score of these groups if it is above the newcomer's."""
-        oldest, now = len(self._by_age) - 1, self._now
-        weight, scale = self._weight, math.log(self.num_classes)
-        worst, place = self._by_age[0] + weight * uncertainty / scale, None
+        worst, place = self._score(0, uncertainty), None
         for group in groups:
             for position, item in enumerate(self._groups[group]):
-                score = self._by_age[min(now - item.arrived, oldest)]
-                score += weight * item.uncertainty / scale
+                score = self._score(self._now - item.arrived, item.uncertainty)
                 # Equal to the newcomer is not above it; equal to a rival is: the last one leaves.
                 if score > worst or (place is not None and score == worst):
                     worst, place = score, (group, position)
@@ -54,3 +50,7 @@ class ClassBalancedPool(Pool):
             return False
         self._evict(*place)
         return True
+
+    def _score(self, age: int, uncertainty: float) -> float:
+        timely = self._age_weight / (1 + math.exp(-age / self.capacity))
+        return timely + self._uncertainty_weight * uncertainty / math.log(self.num_classes)

@@ -53,7 +53,7 @@ class LegacyBank:
     def get_memory(self) -> tuple[list[Tensor], list[float]]:
         """Return a list of images ``(C, H, W)`` and a list of their ages divided by N."""
         batch = self.memory.retrieve(self.n)
-        return list(batch.images), (batch.ages / self.memory.capacity).tolist()
+        return list(batch.images), [age / self.memory.capacity for age in batch.ages.tolist()]
 
     def get_occupancy(self) -> int:
         """Return the number of samples stored."""

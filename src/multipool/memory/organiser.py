@@ -54,7 +54,6 @@ class Organiser:
         self._spawns = SPAWNS[options.spawn]
         self._replaces = REPLACEMENTS[options.replacement]
         self._threshold = options.tau
-        self._timeliness = timeliness(options.capacity, options.age_weight)
         self.clear()
 
     def __len__(self) -> int:
@@ -64,7 +63,7 @@ class Organiser:
     def nbytes(self) -> int:
         """Bytes of the numbers kept about samples, for as many clusters as there are now."""
         members = sum(c.real.nbytes + c.whole.nbytes + c.total.nbytes for c in self.clusters)
-        return members + self._centres.nbytes + self._timeliness.nbytes
+        return members + self._centres.nbytes
 
     def clear(self) -> None:
         """Forget all samples and start counting again; ``events`` go on."""
@@ -220,8 +219,9 @@ class Organiser:
             cluster.append(real, whole)
         else:
             leaving, worst = self._worst(cluster, rivals, self._centres[position], now)
-            weighed = self.options.distance_weight * gap
-            if not self._replaces(worst, float(self._timeliness[0] + real[DOUBT]) + weighed):
+            newcomer = self.options.age_weight / 2 + float(real[DOUBT])  # its age is 0
+            newcomer += self.options.distance_weight * gap
+            if not self._replaces(worst, newcomer):
                 self.events["rejected"] += 1
                 return None
             whole[SLOT] = slot = int(cluster.whole[SLOT, leaving])
@@ -245,7 +245,7 @@ class Organiser:
         """Return position and score of the rival with the highest H(x) (Eq. 5)."""
         whole = cluster.whole[:, rivals]
         # H(x) = timeliness + doubt + distance, added in this order.
-        scores = self._timeliness.take(now - whole[INDEX], mode="clip")
+        scores = timeliness(now - whole[INDEX], self.options.capacity, self.options.age_weight)
         scores += cluster.real[DOUBT, rivals]
         gaps = self._gaps(cluster.points[rivals], centre)
         gaps *= self.options.distance_weight

@@ -6,7 +6,6 @@ A strategy then gets its score and the newcomer's, whose age is 0, and says whet
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -17,16 +16,16 @@ from multipool.memory.distances import Array
 Replacement = Callable[[float, float], bool]
 
 
-def timeliness(capacity: int, age_weight: float) -> Array:
-    """Return the age term of H(x) for A = 0, 1, 2, ...; later ages equal the last entry.
+def timeliness(ages: NDArray[np.int64], capacity: int, age_weight: float) -> Array:
+    """Return the age term of H(x), lambda_t / (1 + exp(-A / N)), for ages ``(M,)``.
 
-    From A = 37 N on, 1 + exp(-A / N) is 1 in float64, so the table ends there.
-
-    >>> timeliness(4, 1.0)[:1].tolist()
+    >>> timeliness(np.array([0]), 4, 1.0).tolist()
     [0.5]
     """
-    ages = range(37 * capacity + 1)
-    return np.array([age_weight / (1 + math.exp(-age / capacity)) for age in ages])
+    terms = np.divide(ages, -capacity)
+    np.exp(terms, out=terms)
+    terms += 1.0
+    return np.divide(age_weight, terms, out=terms)
 
 
 def highest(scores: Array, serial: NDArray[np.int64]) -> int:
