@@ -1,0 +1,166 @@
+"""How fast the memory is, how its cost grows, and what it takes of space."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from multipool.bench.naive_memory import NaiveMultiCluster, PublishedPool
+from multipool.memory import MultiClusterMemory
+
+_CLASSES, _THRESHOLD = 100, 0.3
+Batch = tuple[Tensor, Tensor, Tensor]  # images, uncertainty, labels
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """One measurement: the median cost of ``add(batch)`` and of ``retrieve(64)``."""
+
+    study: str  # versus, batch, clusters, capacity, stream
+    bank: str  # multipool, naive, published
+    pixels: int  # side of the images
+    batch: int
+    clusters: int  # K_max
+    capacity: int  # N
+    seen: int  # samples the bank had seen before the measurement
+    add_ms: float
+    retrieve_ms: float
+    image_bytes: int = 0  # multipool only
+    other_bytes: int = 0  # multipool only: all that is kept beside the images
+
+    @property
+    def total_ms(self) -> float:
+        """One step of adaptation: add and retrieve."""
+        return self.add_ms + self.retrieve_ms
+
+
+def measure_memory(
+    device: str = "cpu",
+    sides: tuple[int, ...] = (32, 224),
+    repeats: int = 30,
+    growth: bool = True,
+) -> list[MemoryRow]:
+    """Measure the memory against its naive definition and a pool as published.
+
+    Args:
+        device: where the images are, ``cpu`` or ``cuda``.
+        sides: sides of the images in pixels.
+        repeats: batches each median is taken over; the slow references get a sixth.
+        growth: measure as well how the cost grows with batch, K, N and length of the stream.
+    """
+    slow = max(2, repeats // 6)
+    rows = []
+    for side in sides:
+        rows.append(_ours("versus", device, repeats, side))
+        rows.append(_reference("naive", device, slow, side))
+        rows.append(_reference("published", device, slow, side))
+    if growth:
+        side = sides[0]
+        rows += [_ours("batch", device, repeats, side, batch=b) for b in (16, 64, 256)]
+        rows += [_ours("clusters", device, repeats, side, clusters=k) for k in (1, 5, 10, 20)]
+        rows += [_ours("capacity", device, repeats, side, capacity=n) for n in (16, 64, 256)]
+        rows += [_ours("stream", device, repeats, side, seen=s) for s in (1920, 19200, 96000)]
+    return rows
+
+
+def _ours(
+    study: str,
+    device: str,
+    repeats: int,
+    side: int,
+    batch: int = 64,
+    clusters: int = 5,
+    capacity: int = 64,
+    seen: int = 0,
+) -> MemoryRow:
+    """Measure a full memory; ``seen`` makes the stream longer than filling it takes."""
+    memory = MultiClusterMemory(_CLASSES, capacity, clusters, _THRESHOLD)
+    stream = _stream(device, side, batch, clusters)
+    before = max(seen, 4 * clusters * capacity)
+    for _ in range(-(-before // batch)):
+        memory.add(*next(stream))
+
+    def add(images: Tensor, uncertainty: Tensor, labels: Tensor) -> None:
+        memory.add(images, uncertainty=uncertainty, labels=labels)
+
+    times = _times(add, lambda: memory.retrieve(64), stream, repeats, device)
+    images = clusters * capacity * 3 * side * side
+    return MemoryRow(
+        study, "multipool", side, batch, clusters, capacity, -(-before // batch) * batch,
+        *times, images, memory.nbytes - images,
+    )  # fmt: skip
+
+
+def _reference(bank: str, device: str, repeats: int, side: int) -> MemoryRow:
+    """Measure a bank that works one sample at a time; its batch is stacked as its users do."""
+    memory: NaiveMultiCluster | PublishedPool = PublishedPool(_CLASSES, 64)
+    if bank == "naive":
+        memory = NaiveMultiCluster(_CLASSES, 64, 5, _THRESHOLD)
+    stream = _stream(device, side, 64, 5)
+
+    def add(images: Tensor, uncertainty: Tensor, labels: Tensor) -> None:
+        # Number by number, as the released adapters read them.
+        for row, image in enumerate(images):
+            memory.add_instance(image, int(labels[row].item()), uncertainty[row].item())
+
+    for _ in range(20):
+        add(*next(stream))
+    times = _times(add, lambda: torch.stack(memory.get_memory(64)[0]), stream, repeats, device)
+    return MemoryRow("versus", bank, side, 64, 5 if bank == "naive" else 1, 64, 1280, *times)
+
+
+def _stream(device: str, side: int, batch: int, clusters: int) -> Iterator[Batch]:
+    """Yield 8-bit images of as many colours as clusters, 3 % of them of some other colour.
+
+    That share is what opens clusters, and merges others, on a real stream. The same few batches
+    come again and again, so that making them is no part of the time.
+    """
+    generator = torch.Generator().manual_seed(0)
+    levels = torch.tensor([0.1, 0.5, 0.9])
+    colours = torch.cartesian_prod(levels, levels, levels)  # (27, 3), 0.4 apart
+    colours = colours[torch.randperm(27, generator=generator)]
+    batches = []
+    for _ in range(8 if side > 64 else 20):
+        kind = torch.randint(0, clusters, (batch,), generator=generator)
+        other = torch.rand(batch, generator=generator) < 0.03
+        kind[other] = torch.randint(clusters, 27, (int(other.sum()),), generator=generator)
+        noise = torch.rand(batch, 3, side, side, generator=generator) * 0.2 - 0.1
+        images = ((colours[kind][:, :, None, None] + noise) * 255).round() / 255
+        doubt = torch.rand(batch, generator=generator) * 4.6
+        labels = torch.randint(0, _CLASSES, (batch,), generator=generator)
+        batches.append((images.to(device), doubt.to(device), labels.to(device)))
+    while True:
+        yield from batches
+
+
+def _times(
+    add: Callable[[Tensor, Tensor, Tensor], object],
+    retrieve: Callable[[], object],
+    stream: Iterator[Batch],
+    repeats: int,
+    device: str,
+) -> tuple[float, float]:
+    """Return the median milliseconds of adding a batch and of retrieving one."""
+    adding, retrieving = [], []
+    for _ in range(repeats):
+        batch = next(stream)
+        _wait(device)
+        start = time.perf_counter()
+        add(*batch)
+        _wait(device)
+        middle = time.perf_counter()
+        retrieve()
+        _wait(device)
+        adding.append(middle - start)
+        retrieving.append(time.perf_counter() - middle)
+    return 1e3 * statistics.median(adding), 1e3 * statistics.median(retrieving)
+
+
+def _wait(device: str) -> None:
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize()
