@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 
-import torch
 from torch import Tensor, nn
 
 from multipool.ops.flat import Flat, gradients
@@ -23,7 +22,8 @@ class LayerAffine:
     def __init__(self, network: Network, *, method: str) -> None:
         self.network = copy.deepcopy(network)
         # Torch's CPU backward of GroupNorm crashes on channels last if only w and b want gradients.
-        self.network.body.to(memory_format=torch.contiguous_format)
+        for parameter in self.network.body.parameters():
+            parameter.data = parameter.data.contiguous()
         kinds = (nn.LayerNorm, nn.GroupNorm)
         layers = [m for m in self.network.body.modules() if isinstance(m, kinds)]
         leaves = [p for layer in layers for p in layer.parameters(recurse=False)]
