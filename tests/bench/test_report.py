@@ -165,6 +165,15 @@ def test_gains_are_written_with_a_true_minus():
     assert room.gain_text(None) == "–"
 
 
+def test_a_memory_that_stayed_empty_is_drawn_too(folder, tmp_path):
+    content = json.loads((folder / "rotta-mcm-0" / "result.json").read_text())
+    empty = [{"samples": 640 * n, "sizes": []} for n in (1, 2)]
+    content["memory"].update(size=0, sizes=[], trace=empty)
+    (tmp_path / "result.json").write_text(json.dumps(content))
+    assert report(tmp_path).is_file()
+    assert (tmp_path / "figures" / "memory.svg").is_file()
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 @pytest.mark.parametrize(("width", "height"), [(1200, 2000), (500, 2000)])
 def test_a_browser_renders_the_page_without_complaint(folder, tmp_path, width, height):

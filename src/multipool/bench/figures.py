@@ -249,7 +249,7 @@ def _stack(axes: Axes, row: Row) -> None:
     memory = row.runs[0].memory
     assert memory is not None
     trace = memory["trace"]
-    most = max(len(point["sizes"]) for point in trace)
+    most = max(1, *(len(point["sizes"]) for point in trace))  # a bank may stay empty
     layers = [[(p["sizes"] + [0] * most)[k] for p in trace] for k in range(most)]
     seen = [point["samples"] for point in trace]
     shades = [COLOURS[k % len(COLOURS)] for k in range(most)]
