@@ -88,6 +88,14 @@ def test_ctrl_c_is_exit_code_130_without_a_traceback(call, monkeypatch):
     assert "Traceback" not in err
 
 
+def test_developers_can_ask_for_the_traceback(monkeypatch):
+    from multipool.cli.main import main
+
+    monkeypatch.setenv("MULTIPOOL_TRACEBACK", "1")
+    with pytest.raises(FileNotFoundError, match="no folder at gone"):
+        main(["report", "gone"])
+
+
 def test_a_full_disk_is_told_in_one_line(call, monkeypatch):
     module = importlib.import_module("multipool.cli.report")
 

@@ -83,7 +83,10 @@ def _root(
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit: 0 done, 2 a mistake in the call, 130 interrupted."""
+    """Run the command line and exit: 0 done, 2 a mistake in the call, 130 interrupted.
+
+    With ``MULTIPOOL_TRACEBACK`` in the environment an error shows where it came from.
+    """
     given = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
         code = typer.main.get_command(app).main(
@@ -98,6 +101,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except _ClickException as error:
         code = _fail(_sentence(error))
     except (ValueError, FileNotFoundError) as error:
+        if os.environ.get("MULTIPOOL_TRACEBACK"):
+            raise
         code = _fail(str(error))
     except OSError as error:
         _fail(f"{error.strerror}: {error.filename}" if error.filename else str(error))
