@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -51,6 +52,8 @@ class MultiClusterMemory:
             highest H(x) makes room. Not the paper's.
         horizon: for retrieval ``recent``; ``None`` is 10 N.
         minimum_mass: for retrieval ``mass``; ``None`` is N / 4.
+        max_age: hand out only members that came within the last so many (age at most this, in
+            ``age_unit``); older ones stay until they are replaced. Not the paper's.
 
     >>> memory = MultiClusterMemory(num_classes=100)
     >>> memory.add(torch.stack((torch.zeros(3, 8, 8), torch.ones(3, 8, 8))))
@@ -81,6 +84,7 @@ class MultiClusterMemory:
         class_quota: int | None = None,
         horizon: float | None = None,
         minimum_mass: int | None = None,
+        max_age: int | None = None,
     ) -> None:
         given = locals()
         given.pop("self")
@@ -153,8 +157,12 @@ class MultiClusterMemory:
         samples come in the order drawn: cluster by cluster, then those of ``fill``.
         """
         wanted, listing = count(n), self._organiser.listing()
-        if wanted is not None and len(listing.owner):
-            view = self._organiser.view()
+        view = self._organiser.view()
+        if wanted is not None and self.options.max_age is not None:
+            timely = self._organiser.now - listing.index <= self.options.max_age
+            listing = listing.take(np.flatnonzero(timely))
+            view = view.of_members(listing.owner)
+        if wanted is not None and len(view):
             counts = RETRIEVALS[self.options.retrieval](view, wanted, self.options.shares)
             sizes = view.sizes.tolist()
             listing = listing.take(draw(sizes, counts, wanted, self.options.fill, self._generator))

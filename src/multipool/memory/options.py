@@ -42,12 +42,13 @@ class MultiClusterOptions:
     class_quota: int | None = None
     horizon: float | None = None
     minimum_mass: int | None = None
+    max_age: int | None = None
 
     def __post_init__(self) -> None:
         whole("num_classes", self.num_classes, 2)
         whole("capacity", self.capacity, 1)
         whole("seed", self.seed, 0)
-        for name in ("max_clusters", "expire_after", "class_quota", "minimum_mass"):
+        for name in ("max_clusters", "expire_after", "class_quota", "minimum_mass", "max_age"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), 1)
         for name in ("age_weight", "uncertainty_weight", "distance_weight"):

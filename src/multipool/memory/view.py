@@ -23,6 +23,16 @@ class ClusterView:
     def __len__(self) -> int:
         return len(self.sizes)
 
+    def of_members(self, owner: NDArray[np.int64]) -> ClusterView:
+        """Return the view as if only the members with these ``owner`` positions ``(M,)`` existed.
+
+        Clusters without any are left out; centroids stay those of all members.
+        """
+        sizes = np.bincount(owner, minlength=len(self))
+        kept = np.flatnonzero(sizes)
+        rest = (self.centroids[kept], self.created[kept], self.last_used[kept])
+        return ClusterView(sizes[kept], *rest, self.now)
+
 
 @dataclass(frozen=True)
 class Clusters:
