@@ -169,8 +169,9 @@ def test_the_shipped_model_has_the_clean_error_its_file_says():
 def cifar_error(weights, data, count):
     model = models.load(shared("weights", f"{weights}.safetensors"))
     arrays = np.load(shared("data", f"{data}.npz"))
-    pixels = torch.from_numpy(arrays["images"][:count]).permute(0, 3, 1, 2)
-    labels = torch.from_numpy(arrays["labels"][:count])
+    rows = np.linspace(0, 9999, count).astype(int)  # the files are sorted by class
+    pixels = torch.from_numpy(arrays["images"][rows]).permute(0, 3, 1, 2)
+    labels = torch.from_numpy(arrays["labels"][rows])
     with torch.inference_mode():
         guess = torch.cat([model(batch.float() / 255).argmax(1) for batch in pixels.split(250)])
     return 100 * (guess != labels).float().mean().item()
