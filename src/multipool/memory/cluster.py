@@ -20,14 +20,20 @@ class Cluster:
     index in the stream (equal to it unless ages count calls), slot of the image and label.
     """
 
-    __slots__ = ("created", "last_used", "points", "real", "size", "total", "whole")
+    __slots__ = (
+        "ages_from", "centre", "created", "doubt", "last_used", "points", "real", "size", "spot",
+        "total", "whole",
+    )  # fmt: skip
 
     def __init__(self, width: int, capacity: int, created: int) -> None:
         self.real = np.empty((width + 2, capacity))
         self.whole = np.empty((4, capacity), dtype=np.int64)
-        self.points = self.real[:-2].T  # (N, D), a view; the first ``size`` rows count
+        # Views made once, since each costs as much as adding 64 numbers; ``size`` entries count.
+        self.points = self.real[:-2].T  # (N, D)
+        self.doubt, self.ages_from = self.real[DOUBT], self.whole[INDEX]  # (N,)
         self.size, self.created, self.last_used = 0, created, created
         self.total = np.zeros(width)
+        self.centre, self.spot = self.total, [0.0] * width  # the centroid, as array and as list
 
     def append(self, real: Array, whole: NDArray[np.int64]) -> None:
         """Add a member."""
@@ -35,13 +41,14 @@ class Cluster:
         self.whole[:, self.size] = whole
         self.size += 1
         self.total += real[:-2]
+        self._settle()
 
     def replace(self, position: int, real: Array, whole: NDArray[np.int64]) -> None:
         """Put a newcomer in a member's place."""
-        self.total -= self.points[position]
-        self.total += real[:-2]
+        self.total += real[:-2] - self.points[position]
         self.real[:, position] = real
         self.whole[:, position] = whole
+        self._settle()
 
     def fill(self, real: Array, whole: NDArray[np.int64]) -> None:
         """Set all members at once."""
@@ -49,6 +56,11 @@ class Cluster:
         self.real[:, : self.size] = real
         self.whole[:, : self.size] = whole
         self.total = np.add.reduce(real[:-2], axis=1)
+        self._settle()
+
+    def _settle(self) -> None:
+        self.centre = self.total / self.size
+        self.spot = self.centre.tolist()
 
     def order(self) -> NDArray[np.int64]:
         """Return the positions of the members by arrival ``(M,)``."""

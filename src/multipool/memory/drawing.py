@@ -1,37 +1,60 @@
-"""Draw the samples of an adaptation batch at random, without repeats (Sec. 3.4)."""
+"""Choose the samples of an adaptation batch, without repeats (Sec. 3.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+Rows = NDArray[np.int64]
+# Puts members, given their serial numbers by arrival, into the order in which they are taken.
+Order = Callable[[Rows, np.random.Generator], Rows]
+
+
+def random(serials: Rows, generator: np.random.Generator) -> Rows:
+    """Take members at random: one permutation."""
+    return generator.permutation(len(serials))
+
+
+def newest(serials: Rows, generator: np.random.Generator) -> Rows:
+    """Take the latest arrivals first; draws no random number.
+
+    >>> newest(np.array([3, 9, 4]), np.random.default_rng(0)).tolist()
+    [1, 2, 0]
+    """
+    return np.argsort(-serials)
+
+
+DRAWS: dict[str, Order] = {"random": random, "newest": newest}
+
 
 def draw(
+    serials: Rows,
     sizes: Sequence[int],
     counts: Sequence[int] | None,
     n: int,
     fill: bool,
+    order: Order,
     generator: np.random.Generator,
-) -> NDArray[np.int64]:
+) -> Rows:
     """Return rows ``(M,)`` of the listing of all clusters, one after the other.
 
-    One permutation per cluster in creation order gives its ``counts``; with ``fill`` one more,
-    over the rest, tops up to min(n, all). ``counts=None`` is one permutation of everything.
+    Each cluster in creation order gives its ``counts``, taken by ``order``; with ``fill`` the
+    rest tops up to min(n, all) by ``order`` too. ``counts=None`` orders everything at once.
+    ``serials`` are those of all members, cluster by cluster.
     """
-    total = sum(sizes)
     if counts is None:
-        return generator.permutation(total)[:n]
+        return order(serials, generator)[:n]
     chosen, start = [], 0
     for size, share in zip(sizes, counts, strict=True):
-        chosen.append(generator.permutation(size)[:share] + start)
+        chosen.append(order(serials[start : start + size], generator)[:share] + start)
         start += size
     rows = np.concatenate(chosen)
     if fill:
-        rest = np.ones(total, dtype=bool)
+        rest = np.ones(len(serials), dtype=bool)
         rest[rows] = False
         others = np.flatnonzero(rest)
-        more = generator.permutation(len(others))[: min(n, total) - len(rows)]
+        more = order(serials[others], generator)[: min(n, len(serials)) - len(rows)]
         rows = np.concatenate((rows, others[more]))
     return rows

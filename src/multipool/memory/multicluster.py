@@ -12,7 +12,7 @@ from multipool.core import Retrieved, numpy_generator, numpy_state, restore_nump
 from multipool.memory.arrivals import arrive, check_batch
 from multipool.memory.checks import count
 from multipool.memory.descriptors import DESCRIPTORS
-from multipool.memory.drawing import draw
+from multipool.memory.drawing import DRAWS, draw
 from multipool.memory.options import MultiClusterOptions
 from multipool.memory.organiser import Organiser
 from multipool.memory.retrievals import RETRIEVALS
@@ -54,6 +54,8 @@ class MultiClusterMemory:
         minimum_mass: for retrieval ``mass``; ``None`` is N / 4.
         max_age: hand out only members that came within the last so many (age at most this, in
             ``age_unit``); older ones stay until they are replaced. Not the paper's.
+        draw: a key of ``DRAWS``: which members of a cluster are handed out, ``random`` ones as in
+            the paper or the ``newest``.
 
     >>> memory = MultiClusterMemory(num_classes=100)
     >>> memory.add(torch.stack((torch.zeros(3, 8, 8), torch.ones(3, 8, 8))))
@@ -73,7 +75,7 @@ class MultiClusterMemory:
         retrieval: str = "uniform",
         spawn: str = "always",
         replacement: str = "always",
-        fill: bool = True,
+        fill: bool = False,
         storage: str = "uint8",
         age_weight: float = 1.0,
         uncertainty_weight: float = 1.0,
@@ -85,6 +87,7 @@ class MultiClusterMemory:
         horizon: float | None = None,
         minimum_mass: int | None = None,
         max_age: int | None = None,
+        draw: str = "random",
     ) -> None:
         given = locals()
         given.pop("self")
@@ -165,7 +168,11 @@ class MultiClusterMemory:
         if wanted is not None and len(view):
             counts = RETRIEVALS[self.options.retrieval](view, wanted, self.options.shares)
             sizes = view.sizes.tolist()
-            listing = listing.take(draw(sizes, counts, wanted, self.options.fill, self._generator))
+            order = DRAWS[self.options.draw]
+            rows = draw(
+                listing.serial, sizes, counts, wanted, self.options.fill, order, self._generator
+            )
+            listing = listing.take(rows)
         with torch.inference_mode(False):
             return Retrieved(
                 images=self._store.read(listing.slot),

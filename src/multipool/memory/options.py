@@ -9,6 +9,7 @@ from multipool.memory.checks import number, one_of, whole
 from multipool.memory.consolidations import CONSOLIDATIONS
 from multipool.memory.descriptors import DESCRIPTORS
 from multipool.memory.distances import DISTANCES, default_threshold
+from multipool.memory.drawing import DRAWS
 from multipool.memory.replacements import REPLACEMENTS
 from multipool.memory.retrievals import RETRIEVALS, Shares
 from multipool.memory.spawns import SPAWNS
@@ -31,7 +32,7 @@ class MultiClusterOptions:
     retrieval: str = "uniform"
     spawn: str = "always"
     replacement: str = "always"
-    fill: bool = True
+    fill: bool = False
     storage: str = "uint8"
     age_weight: float = 1.0
     uncertainty_weight: float = 1.0
@@ -43,6 +44,7 @@ class MultiClusterOptions:
     horizon: float | None = None
     minimum_mass: int | None = None
     max_age: int | None = None
+    draw: str = "random"
 
     def __post_init__(self) -> None:
         whole("num_classes", self.num_classes, 2)
@@ -57,6 +59,7 @@ class MultiClusterOptions:
         lookup(DISTANCES, self.distance, "distance")
         lookup(CONSOLIDATIONS, self.consolidation, "consolidation")
         lookup(RETRIEVALS, self.retrieval, "retrieval")
+        lookup(DRAWS, self.draw, "draw")
         lookup(SPAWNS, self.spawn, "spawn")
         lookup(REPLACEMENTS, self.replacement, "replacement")
         one_of("storage", self.storage, STORAGES)

@@ -22,6 +22,7 @@ from multipool.memory.view import ClusterView
 
 Whole = NDArray[np.int64]
 _ALL = slice(None)
+_CLOSE = 1e-9  # far above the rounding of a distance, far below any that matters
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Organiser:
     def nbytes(self) -> int:
         """Bytes of the numbers kept about samples, for as many clusters as there are now."""
         members = sum(c.real.nbytes + c.whole.nbytes + c.total.nbytes for c in self.clusters)
-        return members + self._centres.nbytes
+        return members + sum(c.centre.nbytes for c in self.clusters)
 
     def clear(self) -> None:
         """Forget all samples and start counting again; ``events`` go on."""
@@ -73,14 +74,12 @@ class Organiser:
         self.now = 0  # its index: the serial number, or the number of the call
         self.covariance: Covariance | None = None
         self._precision: Array | None = None
-        self._centres = np.empty((0, 0))  # (K_max, D)
+        self._by_age: Array | None = None  # timeliness of every age, while a batch is placed
         self.width: int | None = None
 
     def widen(self, width: int) -> None:
         """Set D, once."""
         self.width = width
-        # Column after column in memory, as distances are summed.
-        self._centres = np.zeros((self.options.clusters, width), order="F")
         if self.options.distance == "mahalanobis":
             self.covariance = Covariance(width)
 
@@ -103,10 +102,11 @@ class Organiser:
         whole[:, INDEX] = self.now if by_call else whole[:, SERIAL]
         whole[:, LABEL] = arrivals.labels
         written = {}
-        for row in range(size):
-            slot = self._take(real[row], whole[row])
+        for row, point in enumerate(arrivals.descriptors.tolist()):
+            slot = self._take(point, real[row], whole[row])
             if slot is not None:
                 written[slot] = row
+        self._by_age = None
         self.serial += size
         self.now += 1 if by_call else size
         self.events["added"] += size
@@ -127,8 +127,7 @@ class Organiser:
         """Return what strategies may look at."""
         used = np.array([(c.size, c.created, c.last_used) for c in self.clusters], dtype=np.int64)
         sizes, created, last_used = used.reshape(-1, 3).T
-        centres = self._centres[: len(self.clusters)].copy()
-        return ClusterView(sizes, centres, created, last_used, self.now)
+        return ClusterView(sizes, self._centres(), created, last_used, self.now)
 
     def adopt(self, clusters: Whole, reals: Array, wholes: Whole) -> None:
         """Take over saved clusters: sizes, created, last_used ``(3, K)``; members' rows in order.
@@ -146,19 +145,13 @@ class Organiser:
             self.clusters.append(cluster)
             start += size
         self.free = list(range(start, self.options.slots))[::-1]
-        self.refresh()
 
     def rows(self, descriptors: Array, uncertainty: Array) -> Array:
         """Return ``(B, D+2)``: descriptor, uncertainty and the uncertainty term of H(x)."""
         doubt = self.options.uncertainty_weight * uncertainty / math.log(self.options.num_classes)
         return np.column_stack((descriptors, uncertainty, doubt))
 
-    def refresh(self) -> None:
-        """Recompute every centroid from the exact sums."""
-        for position, cluster in enumerate(self.clusters):
-            self._centres[position] = cluster.total / cluster.size
-
-    def _take(self, real: Array, whole: Whole) -> int | None:
+    def _take(self, point: list[float], real: Array, whole: Whole) -> int | None:
         """Take in one sample; return its slot, or ``None`` if it was turned away."""
         now, descriptor = int(whole[INDEX]), real[:-2]
         if self.options.expire_after is not None:
@@ -168,12 +161,28 @@ class Organiser:
             self.covariance.add(descriptor)
         if not self.clusters:
             return self._open(real, whole, now)
-        gaps = self._gaps(self._centres[: len(self.clusters)], descriptor)
-        nearest = int(gaps.argmin())
-        gap = float(gaps[nearest])
+        nearest, gap = self._nearest(point, descriptor)
         if gap > self._threshold and self._make_room(gap):
             return self._open(real, whole, now)
         return self._assign(nearest, gap, real, whole, now)
+
+    def _nearest(self, point: list[float], descriptor: Array) -> tuple[int, float]:
+        """Return the nearest cluster and its distance, exact when it is beyond the threshold."""
+        if self.options.distance == "l2":
+            gaps = [math.dist(cluster.spot, point) for cluster in self.clusters]
+            gap = min(gaps)
+            # math.dist is the fastest and rounds in its own way; it decides what is not close.
+            limit = gap + _CLOSE * (1 + gap)
+            if limit < self._threshold and sum(other <= limit for other in gaps) == 1:
+                return gaps.index(gap), gap
+        exact = self._gaps(self._centres(), descriptor)
+        nearest = int(exact.argmin())
+        return nearest, float(exact[nearest])
+
+    def _centres(self) -> Array:
+        """Return the centroids ``(K, D)``."""
+        spots = np.array([cluster.spot for cluster in self.clusters])
+        return spots.reshape(len(self.clusters), self.width or 0)
 
     def _gaps(self, points: Array, point: Array) -> Array:
         return self._distance(points, point, self._precision)
@@ -182,7 +191,6 @@ class Organiser:
         cluster = Cluster(len(real) - 2, self.options.capacity, now)
         whole[SLOT] = slot = self.free.pop()
         cluster.append(real, whole)
-        self._centres[len(self.clusters)] = cluster.total
         self.clusters.append(cluster)
         self.events["spawned"] += 1
         return slot
@@ -205,7 +213,6 @@ class Organiser:
             self.clusters[i], self.clusters.pop(j), self.options.class_quota
         )
         self.free += freed
-        self.refresh()
         self.events["merged"] += 1
         return True
 
@@ -218,17 +225,22 @@ class Organiser:
             whole[SLOT] = slot = self.free.pop()
             cluster.append(real, whole)
         else:
-            leaving, worst = self._worst(cluster, rivals, self._centres[position], now)
-            newcomer = self.options.age_weight / 2 + float(real[DOUBT])  # its age is 0
-            newcomer += self.options.distance_weight * gap
+            leaving, worst = self._worst(cluster, rivals, now)
+            newcomer = self._score(real, gap)
+            if abs(worst - newcomer) < _CLOSE:  # too close for the rounding of math.dist
+                newcomer = self._score(real, float(self._gaps(cluster.centre[None], real[:-2])[0]))
             if not self._replaces(worst, newcomer):
                 self.events["rejected"] += 1
                 return None
             whole[SLOT] = slot = int(cluster.whole[SLOT, leaving])
             cluster.replace(leaving, real, whole)
             self.events["replaced"] += 1
-        np.divide(cluster.total, cluster.size, out=self._centres[position])
         return slot
+
+    def _score(self, real: Array, gap: float) -> float:
+        """Return H(x) of a newcomer; its age is 0."""
+        known = self.options.age_weight / 2 + float(real[DOUBT])
+        return known + self.options.distance_weight * gap
 
     def _rivals(self, cluster: Cluster, whole: Whole) -> slice | Whole | None:
         """Return the members of whom one must go, or ``None`` if there is room."""
@@ -239,18 +251,19 @@ class Organiser:
                 return alike
         return _ALL if cluster.size == self.options.capacity else None
 
-    def _worst(
-        self, cluster: Cluster, rivals: slice | Whole, centre: Array, now: int
-    ) -> tuple[int, float]:
+    def _worst(self, cluster: Cluster, rivals: slice | Whole, now: int) -> tuple[int, float]:
         """Return position and score of the rival with the highest H(x) (Eq. 5)."""
-        whole = cluster.whole[:, rivals]
+        if self._by_age is None:  # from A = 37 N on, 1 + exp(-A / N) is 1
+            ages = np.arange(37 * self.options.capacity + 1)
+            self._by_age = timeliness(ages, self.options.capacity, self.options.age_weight)
         # H(x) = timeliness + doubt + distance, added in this order.
-        scores = timeliness(now - whole[INDEX], self.options.capacity, self.options.age_weight)
-        scores += cluster.real[DOUBT, rivals]
-        gaps = self._gaps(cluster.points[rivals], centre)
-        gaps *= self.options.distance_weight
+        scores = self._by_age.take(now - cluster.ages_from[rivals], mode="clip")
+        scores += cluster.doubt[rivals]
+        gaps = self._gaps(cluster.points[rivals], cluster.centre)
+        if self.options.distance_weight != 1:
+            gaps *= self.options.distance_weight
         scores += gaps
-        chosen = highest(scores, whole[SERIAL])
+        chosen = highest(scores, cluster.whole[SERIAL, rivals])
         position = chosen if isinstance(rivals, slice) else int(rivals[chosen])
         return position, float(scores[chosen])
 
@@ -260,6 +273,4 @@ class Organiser:
         for position in reversed(stale):
             cluster = self.clusters.pop(position)
             self.free += cluster.whole[SLOT, : cluster.size].tolist()
-        if stale:
-            self.refresh()
-            self.events["expired"] += len(stale)
+        self.events["expired"] += len(stale)
