@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from multipool.memory.cluster import keep
 from multipool.memory.covariance import Covariance
-from multipool.memory.drawing import draw
+from multipool.memory.drawing import DRAWS, draw
 from multipool.memory.replacements import always, highest, if_worse, timeliness
 from multipool.memory.spawns import SPAWNS
 
@@ -69,9 +69,20 @@ def test_covariance_of_equal_points_is_the_identity():
 
 
 def test_draws_follow_the_generator_as_written():
-    drawn = draw([3, 5], [2, 2], 6, True, np.random.default_rng(0))
+    drawn = draw(np.arange(8), [3, 5], [2, 2], 6, True, DRAWS["random"], np.random.default_rng(0))
     rng = np.random.default_rng(0)
     expected = [*rng.permutation(3)[:2], *(rng.permutation(5)[:2] + 3)]
     rest = [row for row in range(8) if row not in expected]
     expected += [rest[i] for i in rng.permutation(4)[:2]]
     assert drawn.tolist() == expected
+
+
+def test_the_newest_come_first_in_each_cluster_and_over_all():
+    serials = np.array([0, 4, 7, 1, 2, 3, 5, 6])
+    newest, generator = DRAWS["newest"], np.random.default_rng(0)
+    each = draw(serials, [3, 5], [2, 2], 4, False, newest, generator)
+    assert serials[each].tolist() == [7, 4, 6, 5]
+    filled = draw(serials, [3, 5], [1, 1], 4, True, newest, generator)
+    assert serials[filled].tolist() == [7, 6, 5, 4]
+    assert serials[draw(serials, [3, 5], None, 3, False, newest, generator)].tolist() == [7, 6, 5]
+    assert generator.random() == np.random.default_rng(0).random(), "newest draws no number"
