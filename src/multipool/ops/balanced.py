@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from multipool.ops.branch import Branch
 from multipool.ops.moments import instance_moments, normalise
@@ -50,7 +49,8 @@ class Balanced:
 
     def __init__(self, labels: Tensor, num_classes: int, rate: float, share: float) -> None:
         self.labels, self.share = labels, share
-        self.members = F.one_hot(labels, num_classes).float().T  # (L, B)
+        classes = torch.arange(num_classes, device=labels.device)
+        self.members = (classes[:, None] == labels).float()  # (L, B)
         counts = self.members.sum(dim=1, keepdim=True)  # (L, 1)
         # Never more than all of a class: beyond 1/η samples each counts for less.
         self.step = torch.where(counts <= 1 / rate, rate, 1 / counts.clamp_min(1))
