@@ -4,7 +4,8 @@ import torch
 
 from multipool.core import numpy_generator, torch_generator
 from multipool.methods import adapt
-from multipool.ops import View
+from multipool.ops import Group, View
+from multipool.ops.masked import MaskedBatch
 
 SEED = 3
 
@@ -60,6 +61,18 @@ def test_ten_steps_do_what_the_definition_does(tiny_net, batch_copy, drift, asse
     torch.testing.assert_close(adapter.average, reference.average, rtol=1e-3, atol=1e-5)
 
 
+def test_masking_the_second_pass_is_the_same_as_picking_its_images(tiny_net, drift, monkeypatch):
+    picked, masked = (adapt(tiny_net, "roid", seed=SEED, guard=False) for _ in range(2))
+
+    def masking(view, wanted):
+        return masked.network.run(Group(view, masked.student, MaskedBatch(wanted)))[0]
+
+    monkeypatch.setattr(masked, "_view_logits", masking)
+    for x in [*drift(), drift(1, 3)[0]]:
+        torch.testing.assert_close(masked(x), picked(x), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(masked.student.affine, picked.student.affine, rtol=1e-3, atol=1e-4)
+
+
 def test_each_step_ends_with_one_part_in_a_hundred_of_the_source(tiny_net, make_images):
     adapter = adapt(tiny_net, "roid", options={"source_pull": 1.0})
     adapter(make_images(32))
@@ -82,7 +95,8 @@ def test_a_batch_of_one_or_of_equal_images_is_predicted_and_changes_nothing(tiny
         assert adapter(x).isfinite().all()
     after = adapter.state_dict()
     same = {k for k in before if torch.equal(before[k], after[k])}
-    assert before.keys() - same == {"number.seen", "number.updates", "number.batches"}
+    counted = {"number.seen", "number.updates", "number.batches"}
+    assert before.keys() - same == {*counted, "generator.draws"}
     assert adapter.counts["skipped"] == 0
 
 

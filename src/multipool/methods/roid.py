@@ -13,9 +13,10 @@ from torch import Tensor
 
 from multipool.core import lookup
 from multipool.methods.one_pass import OnePass
-from multipool.ops import View, symmetric_cross_entropy
+from multipool.ops import Group, View, symmetric_cross_entropy
 from multipool.ops.likelihood import diversity_weights, prior_correction, soft_likelihood_ratio
-from multipool.ops.optimise import OPTIMIZERS, FlatOptimizer
+from multipool.ops.masked import MaskedBatch
+from multipool.ops.optimise import OPTIMIZERS, FlatOptimizer, step_where
 
 
 @dataclass(frozen=True)
@@ -52,28 +53,39 @@ class ROID(OnePass):
         return OPTIMIZERS[self.config.optimizer](values, self.config.lr)
 
     def _update(self, images: Tensor) -> tuple[Tensor, ...]:
-        """Take one step; a batch without spread (a single image) changes nothing (ours).
+        # One draw serves the whole batch and adds no noise, so the view of the images that will
+        # count is the same whether the others are in it or not.
+        view = self.network.prepare(self.view(images, self._draws, self._noise))
+        return self._train(images, view)
 
-        The images that count are picked out for the second pass, which therefore has no fixed
-        size and no graph: half the work is saved instead.
-        """
+    def _train_pass(self, images: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+        """Take one step; a batch without spread (a single image) changes nothing (ours)."""
         logits = self._logits(images)
         with torch.no_grad():
             weights = diversity_weights(logits, self.average, self.config.temperature)  # (B,)
-            rows = weights.nonzero().squeeze(1)
-        if len(rows) == 0:
-            return (logits.new_zeros(()), logits.detach())
-        with torch.no_grad():
-            view = self.view(images[rows], self._draws, self._noise)
-            self.average.lerp_(logits.softmax(dim=1).mean(dim=0), self.config.average_rate)
-        losses = soft_likelihood_ratio(logits[rows])
+            mean = logits.softmax(dim=1).mean(dim=0)
+        wanted, go = weights > 0, weights.any()
         # The gradient flows into both predictions.
-        again = self._logits(self.network.prepare(view))
-        losses = losses + symmetric_cross_entropy(again, logits[rows])
-        loss = (weights[rows] * losses).sum() / self.config.batch_size
-        self.optimizer.step(self._gradient(loss))
-        self.student.affine.lerp_(self.anchor.affine, self.config.source_pull)
+        again = symmetric_cross_entropy(self._view_logits(more[0], wanted), logits)
+        losses = torch.where(wanted, soft_likelihood_ratio(logits) + again, 0.0)
+        loss = (weights * losses).sum() / self.config.batch_size
+        step_where(self.optimizer, self._gradient(loss), go)
+        with torch.no_grad():
+            self.average.lerp_(mean, self.config.average_rate * go)
+            self.student.affine.lerp_(self.anchor.affine, self.config.source_pull * go)
         return (loss.detach(), logits.detach())
+
+    def _view_logits(self, view: Tensor, wanted: Tensor) -> Tensor:
+        """Return the logits ``(B, L)`` of the wanted views, normalised among themselves.
+
+        A GPU runs all rows and masks the statistics, which a graph can hold; a CPU, where the
+        size of a pass is its price, runs the wanted rows and leaves 0 for the others.
+        """
+        if view.is_cuda:
+            return self.network.run(Group(view, self.student, MaskedBatch(wanted)))[0]
+        rows = wanted.nonzero().squeeze(1)
+        nothing = view.new_zeros(len(view), self.setup.num_classes)
+        return nothing.index_copy(0, rows, self._logits(view[rows])) if len(rows) else nothing
 
     def _output(self, logits: Tensor) -> Tensor:
         return prior_correction(logits)

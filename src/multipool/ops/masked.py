@@ -1,9 +1,14 @@
-"""Means over some of the samples, without boolean indexing and so without a host decision."""
+"""Means and statistics over some of the samples, without indexing: no host decision."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
+
+from multipool.ops.moments import normalise
+from multipool.ops.normalise import LayerState
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
@@ -18,3 +23,27 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     # Not a product with 0: a sample left out may well be infinite.
     kept = torch.where(mask.view(-1, *[1] * (values.ndim - 1)), values, 0.0)
     return kept.sum(dim=0) / weights.sum().clamp_min(1)
+
+
+@dataclass(frozen=True)
+class MaskedBatch:
+    """The policy BATCH of the rows in ``mask`` ``(B,)`` alone, at the size of the whole batch.
+
+    Those rows come out, and pass gradients back, as if the others were not there; the others are
+    normalised by their statistics. For graphs, whose sizes must not depend on values.
+    """
+
+    mask: Tensor
+
+    def __call__(self, x: Tensor, state: LayerState) -> Tensor:
+        """Return the normalised ``x``; a single value a channel keeps the stored statistics."""
+        dims = [d for d in range(x.ndim) if d != 1]
+        rows = self.mask.to(torch.float32).view(-1, *[1] * (x.ndim - 1))
+        count = rows.sum() * (x.numel() // (x.shape[0] * x.shape[1]))
+        wide, share = x.float(), rows / count.clamp_min(1)
+        mean = (wide * share).sum(dim=dims)
+        shape = (1, -1) + (1,) * (x.ndim - 2)
+        var = ((wide - mean.view(shape)).square() * share).sum(dim=dims)
+        enough = count > 1
+        mean, var = torch.where(enough, mean, state.mean), torch.where(enough, var, state.var)
+        return normalise(x, mean, var, state)
