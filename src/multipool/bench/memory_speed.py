@@ -13,7 +13,7 @@ from torch import Tensor
 from multipool.bench.naive_memory import NaiveMultiCluster, PublishedPool
 from multipool.memory import MultiClusterMemory
 
-_CLASSES, _THRESHOLD = 100, 0.3
+_CLASSES, _THRESHOLD, _SPREAD = 100, 0.3, 0.12
 Batch = tuple[Tensor, Tensor, Tensor]  # images, uncertainty, labels
 
 
@@ -80,7 +80,7 @@ def _ours(
 ) -> MemoryRow:
     """Measure a full memory; ``seen`` makes the stream longer than filling it takes."""
     memory = MultiClusterMemory(_CLASSES, capacity, clusters, _THRESHOLD)
-    stream = _stream(device, side, batch, clusters)
+    stream = _stream(device, side, batch)
     before = max(seen, 4 * clusters * capacity)
     for _ in range(-(-before // batch)):
         memory.add(*next(stream))
@@ -101,7 +101,7 @@ def _reference(bank: str, device: str, repeats: int, side: int) -> MemoryRow:
     memory: NaiveMultiCluster | PublishedPool = PublishedPool(_CLASSES, 64)
     if bank == "naive":
         memory = NaiveMultiCluster(_CLASSES, 64, 5, _THRESHOLD)
-    stream = _stream(device, side, 64, 5)
+    stream = _stream(device, side, 64)
 
     def add(images: Tensor, uncertainty: Tensor, labels: Tensor) -> None:
         # Number by number, as the released adapters read them.
@@ -114,23 +114,18 @@ def _reference(bank: str, device: str, repeats: int, side: int) -> MemoryRow:
     return MemoryRow("versus", bank, side, 64, 5 if bank == "naive" else 1, 64, 1280, *times)
 
 
-def _stream(device: str, side: int, batch: int, clusters: int) -> Iterator[Batch]:
-    """Yield 8-bit images of as many colours as clusters, 3 % of them of some other colour.
+def _stream(device: str, side: int, batch: int) -> Iterator[Batch]:
+    """Yield 8-bit images whose colours spread so that some 3 % of them open a cluster.
 
-    That share is what opens clusters, and merges others, on a real stream. The same few batches
-    come again and again, so that making them is no part of the time.
+    That is the share on a real stream of corrupted images; each merges two clusters once all are
+    taken. A few batches come again and again, so that making them is no part of the time.
     """
     generator = torch.Generator().manual_seed(0)
-    levels = torch.tensor([0.1, 0.5, 0.9])
-    colours = torch.cartesian_prod(levels, levels, levels)  # (27, 3), 0.4 apart
-    colours = colours[torch.randperm(27, generator=generator)]
     batches = []
-    for _ in range(8 if side > 64 else 20):
-        kind = torch.randint(0, clusters, (batch,), generator=generator)
-        other = torch.rand(batch, generator=generator) < 0.03
-        kind[other] = torch.randint(clusters, 27, (int(other.sum()),), generator=generator)
+    for _ in range(8 if side > 64 else 40):
+        colours = 0.5 + _SPREAD * torch.randn(batch, 3, 1, 1, generator=generator)
         noise = torch.rand(batch, 3, side, side, generator=generator) * 0.2 - 0.1
-        images = ((colours[kind][:, :, None, None] + noise) * 255).round() / 255
+        images = ((colours + noise).clamp(0, 1) * 255).round() / 255
         doubt = torch.rand(batch, generator=generator) * 4.6
         labels = torch.randint(0, _CLASSES, (batch,), generator=generator)
         batches.append((images.to(device), doubt.to(device), labels.to(device)))

@@ -20,29 +20,38 @@ class Item:
 
     image: Tensor
     uncertainty: float
-    descriptor: list[float] = field(default_factory=list)
-    index: int = 0
     age: int = 0
 
 
-def _distance(a: list[float], b: list[float]) -> float:
-    return math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)))
+@dataclass
+class Described(Item):
+    """One stored sample of the multi-cluster memory."""
+
+    descriptor: Tensor = field(default_factory=lambda: torch.empty(0))  # (D,) float64
+    index: int = 0
+
+
+def _distance(a: Tensor, b: Tensor) -> float:
+    return float(torch.linalg.vector_norm(a - b))
 
 
 class NaiveMultiCluster:
-    """The paper's memory written down: every centroid, age and score computed when needed."""
+    """The paper's memory as one writes it down first: lists of samples, tensors of numbers.
+
+    Every centroid, age and score is computed when it is needed.
+    """
 
     def __init__(self, num_classes: int, capacity: int, clusters: int, threshold: float) -> None:
         self.num_classes, self.capacity = num_classes, capacity
         self.most, self.threshold = clusters, threshold
-        self.clusters: list[list[Item]] = []
+        self.clusters: list[list[Described]] = []
         self.seen = 0
 
     def add_instance(self, image: Tensor, label: int, uncertainty: float) -> None:
         """Take in one image ``(C, H, W)``; the label is not used."""
         flat = image.flatten(1).double()
         moments = torch.stack((flat.mean(1), flat.var(1, correction=0)), dim=1)
-        item = Item(image, uncertainty, moments.flatten().tolist(), self.seen)
+        item = Described(image, uncertainty, 0, moments.flatten().cpu(), self.seen)
         self.seen += 1
         centres = [self._centre(cluster) for cluster in self.clusters]
         gaps = [_distance(item.descriptor, centre) for centre in centres]
@@ -65,16 +74,15 @@ class NaiveMultiCluster:
         items = [item for part in drawn for item in part]
         return [i.image for i in items], [(self.seen - i.index) / self.capacity for i in items]
 
-    def _centre(self, members: list[Item]) -> list[float]:
-        columns = zip(*(member.descriptor for member in members), strict=True)
-        return [sum(column) / len(members) for column in columns]
+    def _centre(self, members: list[Described]) -> Tensor:
+        return torch.stack([member.descriptor for member in members]).mean(dim=0)
 
-    def _score(self, item: Item, now: int, centre: list[float]) -> float:
+    def _score(self, item: Described, now: int, centre: Tensor) -> float:
         timely = 1 / (1 + math.exp(-(now - item.index) / self.capacity))
         sure = item.uncertainty / math.log(self.num_classes)
         return timely + sure + _distance(item.descriptor, centre)
 
-    def _consolidate(self, centres: list[list[float]]) -> None:
+    def _consolidate(self, centres: list[Tensor]) -> None:
         gaps = [_distance(a, b) for a, b in zip(centres, centres[1:], strict=False)]
         first = gaps.index(min(gaps))
         union = self.clusters[first] + self.clusters.pop(first + 1)
