@@ -1,4 +1,4 @@
-"""``multipool bench``: how fast the methods are."""
+"""``multipool bench``: how fast methods, memories and corruptions are."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Annotated
 
 import typer
 
+from multipool.bench.corruption_speed import measure_corruptions, overall
 from multipool.bench.environment import resolve
+from multipool.bench.memory_speed import MemoryRow, measure_memory
 from multipool.bench.methods_speed import Speed, every_pair, measure_methods, shapes_model
 from multipool.cli import options as o
 from multipool.cli.console import print_json, say, table
 from multipool.core import lookup
+from multipool.data import COMMON, EXTRA
 from multipool.methods import METHODS
 
 app = typer.Typer(add_completion=False, epilog="Example: multipool bench methods --batches 10")
@@ -20,6 +23,11 @@ _EXAMPLE = "Example: multipool bench methods --methods rotta,petta --batch-size 
 _NAMES = Annotated[
     str | None, typer.Option(metavar="A,B,...", help=f"Of: {', '.join(METHODS)}. Left out: all.")
 ]
+_CORRUPTIONS = Annotated[
+    str | None, typer.Option(metavar="A,B,...", help="Which ones. Left out: the 15.")
+]
+_SIDES = Annotated[str, typer.Option(metavar="PX,...", help="Sides of the images.")]
+_REPEATS = Annotated[int, typer.Option(metavar="N", help="Batches a median is taken over.")]
 _BATCHES = Annotated[int, typer.Option(metavar="N", help="Batches measured, after a warm-up.")]
 
 
@@ -63,6 +71,77 @@ def methods(
         return
     columns = ["method", "memory", "samples/s", "ms/batch", "x forward", "x necessary", "memory %"]
     table(f"speed on {resolve(device)}", columns, [_row(speed) for speed in found], left=2)
+
+
+@app.command(epilog="Example: multipool bench memory --sides 32 --repeats 10")
+def memory(
+    sides: _SIDES = "32,224",
+    repeats: _REPEATS = 30,
+    growth: Annotated[bool, typer.Option(help="Also how the cost grows.")] = True,
+    device: o.Device = "auto",
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Measure the memory alone, beside its naive definition and a pool as published."""
+    pixels = tuple(_whole(word, "--sides") for word in o.names(sides) or ())
+    say("measuring", quiet or json)
+    found = measure_memory(str(resolve(device)), pixels, repeats, growth)
+    if json:
+        print_json([{**dataclasses.asdict(r), "total_ms": r.total_ms} for r in found])
+        return
+    columns = ["study", "bank", "px", "batch", "K", "N", "seen", "add ms", "retrieve ms", "KiB"]
+    table(f"memory on {resolve(device)}", columns, [_memory_row(r) for r in found], left=2)
+
+
+@app.command(epilog="Example: multipool bench corruptions --names fog,frost --pixels 32")
+def corruptions(
+    names: _CORRUPTIONS = None,
+    pixels: Annotated[int, typer.Option(metavar="PX", help="32, 64 or 224.")] = 32,
+    images: Annotated[int, typer.Option(metavar="N", help="Images in a batch.")] = 512,
+    severity: o.Severity = 5,
+    device: o.Device = "auto",
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Measure every corruption, beside the package imagecorruptions where it is installed."""
+    chosen = o.names(names) or tuple(COMMON)
+    for name in chosen:
+        lookup(dict.fromkeys(COMMON + EXTRA), name, "corruption")
+    found = measure_corruptions(
+        chosen,
+        pixels,
+        images,
+        severity=severity,
+        device=str(resolve(device)),
+        progress=lambda name: say(f"measuring {name}", quiet or json),
+    )
+    if json:
+        print_json([{**dataclasses.asdict(s), "ratio": s.ratio} for s in found])
+        return
+    rows = [
+        [s.name, f"{s.ours:,.0f}", _or_dash(s.reference, ",.0f"), _or_dash(s.ratio, ".1f")]
+        for s in found
+    ]
+    rows.append(["all", f"{overall([s.ours for s in found]):,.0f}", "", ""])
+    columns = ["corruption", "images/s", "imagecorruptions", "ratio"]
+    table(f"corruptions at {pixels} px on {resolve(device)}", columns, rows)
+
+
+def _memory_row(row: MemoryRow) -> list[str]:
+    numbers = [row.pixels, row.batch, row.clusters, row.capacity, row.seen]
+    size = (row.image_bytes + row.other_bytes) / 1024
+    times = [f"{row.add_ms:.3f}", f"{row.retrieve_ms:.3f}", f"{size:,.0f}" if size else "–"]
+    return [row.study, row.bank, *(str(number) for number in numbers), *times]
+
+
+def _or_dash(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def _whole(word: str, option: str) -> int:
+    if not word.isdigit() or int(word) < 1:
+        raise ValueError(f"{option} takes whole numbers with commas between, got '{word}'")
+    return int(word)
 
 
 def _row(speed: Speed) -> list[str]:

@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "run": "Run one method on one stream and write what it got right.",
     "report": "Make one page of all the runs in a folder.",
     "statistics": "Make source statistics once, for methods that need them.",
+    "corrupt": "Write a corrupted copy of a clean dataset.",
     "data": "List, check and fetch datasets.",
     "train": "Train a source model.",
     "bench": "Measure the speed of methods, memories and corruptions.",

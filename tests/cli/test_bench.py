@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+
+@pytest.fixture
+def small(tiny, monkeypatch):
+    model = tiny().model(None, 4, "cpu")
+    images = torch.randint(0, 256, (16, 3, 8, 8), dtype=torch.uint8)
+    monkeypatch.setattr("multipool.cli.bench.shapes_model", lambda device: (model, images))
+
+
+def test_methods_are_measured_with_every_memory(call, small):
+    args = ("bench", "methods", "--methods", "source,rotta", "--batches", 2, "--batch-size", 8)
+    code, out, _ = call(*args, "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert [(r["method"], r["memory"]) for r in rows] == [
+        ("source", None),
+        ("rotta", "single"),
+        ("rotta", "mcm"),
+        ("rotta", "mcm+"),
+    ]
+    code, out, _ = call(*args, "--quiet")
+    assert "x necessary" in out
+
+
+def test_the_memory_is_measured_alone(call):
+    args = ("bench", "memory", "--sides", "8", "--repeats", 2, "--no-growth")
+    code, out, _ = call(*args, "--json")
+    assert code == 0
+    assert [row["bank"] for row in json.loads(out)] == ["multipool", "naive", "published"]
+    _, out, _ = call(*args, "--quiet")
+    assert "retrieve ms" in out
+
+
+def test_corruptions_are_measured(call):
+    args = ("bench", "corruptions", "--names", "brightness,contrast", "--images", 8)
+    code, out, _ = call(*args, "--json")
+    assert code == 0
+    assert [row["name"] for row in json.loads(out)] == ["brightness", "contrast"]
+    _, out, _ = call(*args, "--quiet")
+    assert "images/s" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["methods", "--methods", "nope"], ["unknown method 'nope'", "rotta"]),
+        (["memory", "--sides", "a"], ["--sides takes whole numbers"]),
+        (["corruptions", "--names", "rain"], ["unknown corruption 'rain'", "fog"]),
+        (["nope"], ["unknown command 'nope'", "memory", "methods", "corruptions"]),
+    ],
+)
+def test_mistakes_name_the_choices(call, args, words):
+    code, _, err = call("bench", *args)
+    assert code == 2
+    assert all(word in err for word in words)
