@@ -1,6 +1,7 @@
 """LAME: leave the network alone and make neighbours in a batch agree.
 
-Boudiaf et al., Parameter-free Online Test-time Adaptation, CVPR 2022.
+Boudiaf et al., Parameter-free Online Test-time Adaptation, CVPR 2022. Numbers compared with
+mariodoebler/test-time-adaptation, both affinities.
 """
 
 from __future__ import annotations

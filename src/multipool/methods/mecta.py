@@ -1,7 +1,8 @@
 """MECTA: normalisation that forgets by surprise and learns sparsely, under EATA.
 
 Hong et al., MECTA: Memory-Economic Continual Test-Time Model Adaptation, ICLR 2023. The paper puts
-its layer under several methods; EATA, the example of its release, is our choice.
+its layer under several methods; EATA, the example of its release, is our choice. Numbers
+compared with that release (SonyResearch/MECTA), whose Fisher pass also moves the statistics.
 """
 
 from __future__ import annotations
