@@ -1,7 +1,7 @@
 """EATA: entropy minimisation on samples worth it, with a Fisher penalty against forgetting.
 
-Niu et al., Efficient Test-Time Model Adaptation without Forgetting, ICML 2022. Numbers compared with
-mariodoebler/test-time-adaptation.
+Niu et al., Efficient Test-Time Model Adaptation without Forgetting, ICML 2022. Numbers compared
+with mariodoebler/test-time-adaptation.
 """
 
 from __future__ import annotations
