@@ -1,4 +1,5 @@
 import pytest
+import torch
 
 from multipool.memory import MEMORIES, MultiClusterMemory, build
 
@@ -12,9 +13,15 @@ def test_mcm_is_the_paper():
     assert (options.retrieval, options.spawn, options.age_unit) == ("uniform", "always", "sample")
 
 
-def test_mcm_plus_keeps_members_that_are_better_than_the_newcomer():
-    assert build("mcm+", num_classes=100).options.replacement == "if_worse"
-    assert build("mcm+", num_classes=100, replacement="always").options.replacement == "always"
+def test_mcm_plus_hands_out_the_newest_and_at_most_six_of_a_label():
+    memory = build("mcm+", num_classes=10)  # one cluster
+    images = torch.rand(200, 3, 4, 4)
+    labels = torch.arange(200) // 20  # twenty of one label after the other
+    memory.add(images, uncertainty=torch.rand(200), labels=labels)
+    batch = memory.retrieve(64)
+    assert torch.bincount(batch.labels).tolist() == [6] * 10
+    assert batch.ages.tolist() == [20 * k + i + 1 for k in range(10) for i in range(6)]
+    assert build("mcm+", num_classes=100, class_quota=3).options.class_quota == 3
 
 
 @pytest.mark.parametrize("name", sorted(MEMORIES))
