@@ -1,7 +1,7 @@
 """NEO: re-centre the features before the last layer; nothing is trained.
 
 Murphy, Danilowski, Chatterjee, Ghosh: NEO: No-Optimization Test-Time Adaptation through Latent
-Re-Centering, ICLR 2026. Steps as in the authors' release (awesomealex1/NEO).
+Re-Centering, ICLR 2026. Numbers compared with the authors' release (awesomealex1/NEO).
 """
 
 from __future__ import annotations

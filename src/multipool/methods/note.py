@@ -2,7 +2,7 @@
 
 Gong et al., NOTE: Robust Continual Test-time Adaptation Against Temporal Correlation, NeurIPS
 2022. As run by TRIBE's release under PTTA: the layers are put into an ordinary source model (the
-authors train theirs with them) and the loss is the plain mean entropy.
+authors train theirs with them) and the loss is the plain mean entropy. Numbers compared with it.
 """
 
 from __future__ import annotations

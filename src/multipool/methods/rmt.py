@@ -1,7 +1,7 @@
 """RMT: a mean teacher with a symmetric loss, prototypes to hold on to, and source replay.
 
 Doebler, Marsden, Yang: Robust Mean Teacher for Continual and Gradual Test-Time Adaptation, CVPR
-2023. Steps and settings of the authors' release (mariodoebler/test-time-adaptation).
+2023. Numbers compared with the authors' release (mariodoebler/test-time-adaptation).
 """
 
 from __future__ import annotations

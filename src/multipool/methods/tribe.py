@@ -1,7 +1,7 @@
 """TRIBE: three networks with class-balanced statistics, two of which share their parameters.
 
 Su, Xu, Jia: Towards Real-World Test-Time Adaptation: Tri-Net Self-Training with Balanced
-Normalization, AAAI 2024. Steps as in the authors' release (Gorilla-Lab-SCUT/TRIBE).
+Normalization, AAAI 2024. Numbers compared with the authors' release (Gorilla-Lab-SCUT/TRIBE).
 """
 
 from __future__ import annotations
