@@ -11,14 +11,16 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MethodType
+from typing import Any
 
 import torch
 from torch import Tensor
 
 _log = logging.getLogger("multipool")
 Function = Callable[..., tuple[Tensor, ...]]
-_WARM_UP = 3  # calls of one shape before it is captured: cuDNN picks its algorithms meanwhile
-_MOST = 6  # graphs kept; each holds its own activations
+_WARM_UP = 3  # calls before anything is captured: libraries set themselves up meanwhile
+_HABIT = 2  # calls of one shape before it is captured
+_MOST = 64  # graphs kept: a memory without fill hands out batches of many sizes
 
 
 @dataclass(frozen=True)
@@ -33,17 +35,18 @@ class Graphed:
 
     The method must touch the same tensors in the same way at every call of one shape, make no
     host decision on device values, and draw no random numbers. Its results are overwritten by
-    the next call of that shape: clone what is kept.
+    the next call: clone what is kept.
     """
 
     def __init__(self, method: MethodType | Function, *, enabled: bool = True) -> None:
         # Weak: an adapter that is dropped must free its graphs at once, not at the next
         # garbage collection, which knows nothing of GPU memory.
-        self._method = weakref.WeakMethod(method)  # type: ignore[arg-type]
+        self._method = weakref.WeakMethod(method)
         self.enabled = enabled
         self._calls: dict[tuple[object, ...], int] = {}
         self._recordings: dict[tuple[object, ...], _Recording] = {}
         self._stream: torch.cuda.Stream | None = None
+        self._pool: Any = None  # torch's handle, a type it does not export
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Return what the method returns for ``inputs``."""
@@ -53,7 +56,8 @@ class Graphed:
         self._calls[key] = self._calls.get(key, 0) + 1
         if key in self._recordings:
             return self._replay(self._recordings[key], inputs)
-        if self._calls[key] <= _WARM_UP or len(self._recordings) >= _MOST:
+        cold = sum(self._calls.values()) <= _WARM_UP or self._calls[key] < _HABIT
+        if cold or len(self._recordings) >= _MOST:
             return self._beside(inputs)
         try:
             self._recordings[key] = self._record(inputs)
@@ -81,8 +85,11 @@ class Graphed:
         held = tuple(t.clone(memory_format=torch.preserve_format) for t in inputs)
         stream = self._side_stream(inputs[0].device)
         torch.cuda.synchronize()
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
+        # One pool for all shapes: only one of them runs at a time, and results are read at once.
+        with torch.cuda.graph(graph, pool=self._pool, stream=stream):
             outputs = self._call(held)
         return _Recording(graph, held, outputs)
 

@@ -37,10 +37,10 @@ def cosine_pull(values: Tensor, anchor: Tensor, cuts: Cuts) -> tuple[Tensor, Ten
     """Return R = -(1/n) sum_i cos(v_i, a_i) over n tensors, and dR/dvalues ``(P,)``.
 
     >>> value, _ = cosine_pull(
-    ...     torch.tensor([3.0, 4.0, 2.0]), torch.tensor([3.0, 4.0, -1.0]), Cuts([2, 1])
+    ...     torch.tensor([3.0, 4.0, 2.0, 0.0]), torch.tensor([3.0, 4.0, 0.0, 1.0]), Cuts([2, 2])
     ... )
-    >>> float(value)  # cosines 1 and -1
-    0.0
+    >>> float(value)  # cosines 1 and 0
+    -0.5
     """
     square = cuts.sums(values * values)  # (n,)
     norms = (
