@@ -20,7 +20,8 @@ from multipool.bench.sources import source_for
 from multipool.bench.tally import Ints, Tally
 from multipool.data import Stream
 
-STRETCH = 640  # samples of one point of the error curve, about
+STRETCH = 640  # samples of one point of the error curve, at most
+POINTS = 15  # of the curve of a short stream, at least
 # A stream that changes its domain more often than this has no boundaries worth listing.
 _MOST_CHANGES = 1000
 
@@ -63,7 +64,8 @@ class Session:
         )
         self.rounds = experiment.rounds if experiment.protocol == "recurring" else 1
         self.groups = _groups(self.stream, self.rounds)
-        stretch = max(1, STRETCH // experiment.batch_size) * experiment.batch_size
+        most = max(1, STRETCH // experiment.batch_size)
+        stretch = min(most, max(1, len(self.stream) // POINTS)) * experiment.batch_size
         count = self.rounds * len(self.stream.domains)
         self.tally = Tally(self.stream.labels, self.groups, count, stretch, device)
         self.batches = 0
