@@ -5,6 +5,8 @@ import json
 import pytest
 import torch
 
+from multipool.bench.memory_speed import MemoryRow
+
 
 @pytest.fixture
 def small(tiny, monkeypatch):
@@ -28,13 +30,22 @@ def test_methods_are_measured_with_every_memory(call, small):
     assert "x necessary" in out
 
 
-def test_the_memory_is_measured_alone(call):
-    args = ("bench", "memory", "--sides", "8", "--repeats", 2, "--no-growth")
+def test_the_memory_is_measured_alone(call, monkeypatch):
+    asked = []
+
+    def measure(device, sides, repeats, growth):
+        asked.append((device, sides, repeats, growth))
+        return [MemoryRow("versus", "multipool", 8, 64, 5, 64, 1280, 0.25, 0.5, 1024, 1024)]
+
+    monkeypatch.setattr("multipool.cli.bench.measure_memory", measure)
+    args = ("bench", "memory", "--sides", "8,16", "--repeats", 2, "--no-growth", "--device", "cpu")
     code, out, _ = call(*args, "--json")
     assert code == 0
-    assert [row["bank"] for row in json.loads(out)] == ["multipool", "naive", "published"]
+    assert asked == [("cpu", (8, 16), 2, False)]
+    assert json.loads(out)[0]["total_ms"] == 0.75
     _, out, _ = call(*args, "--quiet")
     assert "retrieve ms" in out
+    assert "0.250" in out
 
 
 def test_corruptions_are_measured(call):
