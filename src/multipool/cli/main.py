@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 COMMANDS: dict[str, str] = {
     "demo": "Compare methods and memories on the embedded dataset, in two minutes.",
     "run": "Run one method on one stream and write what it got right.",
+    "sweep": "Run a grid of experiments from a file, each of them once.",
     "report": "Make one page of all the runs in a folder.",
     "statistics": "Make source statistics once, for methods that need them.",
     "corrupt": "Write a corrupted copy of a clean dataset.",

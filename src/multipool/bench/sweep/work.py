@@ -1,0 +1,107 @@
+"""Do one run of a sweep, whatever happens in it, and say how it ended."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from multipool.bench import checkpoint
+from multipool.bench.prepare import Loader
+from multipool.bench.result import Result
+from multipool.bench.runner import CHECKPOINT_EVERY, Progress, run
+from multipool.bench.sweep.planned import FAILED, Planned
+from multipool.core import write_json
+
+DONE, BROKEN, STOPPED = "done", "failed", "interrupted"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended; ``content`` is its ``result.json`` where the folder is not shared."""
+
+    state: str
+    error: float | None = None  # per cent
+    sentence: str = ""  # what went wrong
+    details: str = ""  # where
+    seconds: float = 0.0
+    content: dict[str, Any] | None = None
+    # Whether the process may be trusted with another run: after an error on a GPU it may not.
+    reusable: bool = True
+
+
+def execute(
+    planned: Planned,
+    folder: Path,
+    loader: Loader,
+    tell: Callable[[Progress], None] | None = None,
+    checkpoint_every: int = CHECKPOINT_EVERY,
+) -> Outcome:
+    """Run ``planned`` into ``folder``; go on from a checkpoint, or start again if it is no use."""
+    began = time.perf_counter()
+    try:
+        try:
+            result = _run(planned, folder, loader, tell, checkpoint_every)
+        except Exception:
+            if not (folder / checkpoint.FILE).exists():
+                raise
+            # It may be of another version, or keep what broke the run: begin from the start.
+            (folder / checkpoint.FILE).unlink()
+            result = _run(planned, folder, loader, tell, checkpoint_every)
+    except KeyboardInterrupt:
+        return Outcome(STOPPED)
+    except Exception as error:
+        on_gpu = planned.experiment.device != "cpu"
+        expected = isinstance(error, ValueError | FileNotFoundError)
+        return Outcome(
+            BROKEN,
+            sentence=_sentence(error),
+            details=traceback.format_exc(),
+            seconds=time.perf_counter() - began,
+            reusable=expected or not on_gpu,
+        )
+    return Outcome(DONE, error=result.error, seconds=time.perf_counter() - began)
+
+
+def write_failure(planned: Planned, folder: Path, outcome: Outcome) -> None:
+    """Write ``failed.json``: what went wrong, where and when."""
+    content = {
+        "run": planned.name,
+        "error": outcome.sentence,
+        "traceback": outcome.details,
+        "settings": planned.settings,
+        "time": time.time(),
+    }
+    write_json(folder / FAILED, content)
+
+
+def _run(
+    planned: Planned,
+    folder: Path,
+    loader: Loader,
+    tell: Callable[[Progress], None] | None,
+    checkpoint_every: int,
+) -> Result:
+    return run(
+        planned.experiment,
+        folder,
+        tell,
+        checkpoint_every=checkpoint_every,
+        resume=True,
+        loader=loader,
+    )
+
+
+def _sentence(error: Exception) -> str:
+    """Return an error in one line; what is not a sentence of ours is named by its kind.
+
+    >>> _sentence(KeyError("lr"))
+    "KeyError: 'lr'"
+    """
+    text = " ".join(str(error).split())
+    if isinstance(error, ValueError | FileNotFoundError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
