@@ -9,9 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from multipool.core import as_float, check_images, check_range
+from multipool.core import check_images, check_range
 from multipool.memory.checks import column
 from multipool.memory.descriptors import Descriptor, feature, on_grid
+from multipool.memory.pieces import extent
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,11 @@ def arrive(batch: Batch, describe: Descriptor | None, num_classes: int) -> Arriv
     images, size = batch.images.detach(), len(batch.images)
     device = images.device
     described = _describe(batch, images, describe)
-    low, high = _extent(images)
+    # 8-bit pixels cannot leave the range, so they are not read.
+    checked = images.dtype != torch.uint8
+    bounds = extent(images) if checked else torch.zeros(2, dtype=torch.float64, device=device)
     doubt, labels = batch.uncertainty, batch.labels
-    parts = [described.flatten(), low.reshape(1).double(), high.reshape(1).double()]
+    parts = [described.flatten(), bounds]
     parts += [part.detach().to(device).double() for part in (doubt, labels) if part is not None]
     packed = torch.cat(parts).cpu().numpy()
 
@@ -93,12 +96,4 @@ def _describe(batch: Batch, images: Tensor, describe: Descriptor | None) -> Tens
         if batch.features is None:
             raise ValueError("descriptor 'feature' needs features=, the model's features (B, D)")
         return on_grid(describe(batch.features.detach().to(images.device)))
-    return on_grid(describe(as_float(images)))
-
-
-def _extent(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the smallest and largest pixel; uint8 cannot leave the range, so it is not read."""
-    if images.dtype == torch.uint8:
-        zero = torch.zeros((), device=images.device)
-        return zero, zero
-    return torch.aminmax(images)
+    return on_grid(describe(images))

@@ -39,14 +39,16 @@ class Cluster:
         """Add a member."""
         self.real[:, self.size] = real
         self.whole[:, self.size] = whole
+        self.total += self.points[self.size]
         self.size += 1
-        self.total += real[:-2]
         self._settle()
 
     def replace(self, position: int, real: Array, whole: NDArray[np.int64]) -> None:
         """Put a newcomer in a member's place."""
-        self.total += real[:-2] - self.points[position]
+        point = self.points[position]
+        self.total -= point
         self.real[:, position] = real
+        self.total += point
         self.whole[:, position] = whole
         self._settle()
 
@@ -82,11 +84,13 @@ def keep(
     >>> keep(np.array([0.2, 0.1, 0.2]), np.arange(3), np.zeros(3, int), 2).tolist()
     [1, 2]
     """
+    if class_quota is None and len(serial) <= capacity:
+        return serial.argsort()
     ranked = np.lexsort((-serial, uncertainty))
     if class_quota is not None:
         ranked = _within_quota(ranked, labels, class_quota)
     chosen = ranked[:capacity]
-    return chosen[np.argsort(serial[chosen])]
+    return chosen[serial[chosen].argsort()]
 
 
 def _within_quota(
@@ -113,5 +117,6 @@ def merge(
     merged = Cluster(width, capacity, min(first.created, second.created))
     merged.last_used = max(first.last_used, second.last_used)
     merged.fill(real[:, stay], whole[:, stay])
-    freed = np.delete(whole[SLOT], stay)
-    return merged, freed.tolist()
+    left = np.ones(whole.shape[1], dtype=bool)
+    left[stay] = False
+    return merged, whole[SLOT, left].tolist()

@@ -16,7 +16,7 @@ from multipool.memory.covariance import Covariance
 from multipool.memory.distances import DISTANCES, Array
 from multipool.memory.events import new_events
 from multipool.memory.options import MultiClusterOptions
-from multipool.memory.replacements import REPLACEMENTS, highest, timeliness
+from multipool.memory.replacements import REPLACEMENTS, always, highest, timeliness
 from multipool.memory.spawns import SPAWNS
 from multipool.memory.view import ClusterView
 
@@ -173,8 +173,10 @@ class Organiser:
             gap = min(gaps)
             # math.dist is the fastest and rounds in its own way; it decides what is not close.
             limit = gap + _CLOSE * (1 + gap)
-            if limit < self._threshold and sum(other <= limit for other in gaps) == 1:
-                return gaps.index(gap), gap
+            nearest = gaps.index(gap)
+            gaps[nearest] = math.inf
+            if limit < self._threshold and min(gaps) > limit:
+                return nearest, gap
         exact = self._gaps(self._centres(), descriptor)
         nearest = int(exact.argmin())
         return nearest, float(exact[nearest])
@@ -226,10 +228,7 @@ class Organiser:
             cluster.append(real, whole)
         else:
             leaving, worst = self._worst(cluster, rivals, now)
-            newcomer = self._score(real, gap)
-            if abs(worst - newcomer) < _CLOSE:  # too close for the rounding of math.dist
-                newcomer = self._score(real, float(self._gaps(cluster.centre[None], real[:-2])[0]))
-            if not self._replaces(worst, newcomer):
+            if not self._gives_way(worst, real, gap, cluster):
                 self.events["rejected"] += 1
                 return None
             whole[SLOT] = slot = int(cluster.whole[SLOT, leaving])
@@ -237,10 +236,18 @@ class Organiser:
             self.events["replaced"] += 1
         return slot
 
-    def _score(self, real: Array, gap: float) -> float:
-        """Return H(x) of a newcomer; its age is 0."""
-        known = self.options.age_weight / 2 + float(real[DOUBT])
-        return known + self.options.distance_weight * gap
+    def _gives_way(self, worst: float, real: Array, gap: float, cluster: Cluster) -> bool:
+        """Return whether a member of score ``worst`` leaves for a newcomer, whose age is 0."""
+        if self._replaces is always:
+            return True
+        known, weight = (
+            self.options.age_weight / 2 + float(real[DOUBT]),
+            self.options.distance_weight,
+        )
+        newcomer = known + weight * gap
+        if abs(worst - newcomer) < _CLOSE:  # too close for the rounding of math.dist
+            newcomer = known + weight * float(self._gaps(cluster.centre[None], real[:-2])[0])
+        return self._replaces(worst, newcomer)
 
     def _rivals(self, cluster: Cluster, whole: Whole) -> slice | Whole | None:
         """Return the members of whom one must go, or ``None`` if there is room."""
