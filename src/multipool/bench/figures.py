@@ -54,12 +54,12 @@ class Picture:
 
 def pictures(section: Section, folder: Path, prefix: str = "") -> list[Picture]:
     """Draw everything there is to draw of a section into ``folder``."""
-    drawn = [_write(prefix + "errors", "Mean error", folder, *_errors(section))]
-    drawn.append(_write(prefix + "domains", "Error by domain", folder, *_domains(section)))
+    drawn = [write_picture(prefix + "errors", "Mean error", folder, *_errors(section))]
+    drawn.append(write_picture(prefix + "domains", "Error by domain", folder, *_domains(section)))
     if any(len(run.curve) > 1 for row in section.rows for run in row.runs):
-        drawn.append(_write(prefix + "curves", "Error over time", folder, *_curves(section)))
+        drawn.append(write_picture(prefix + "curves", "Error over time", folder, *_curves(section)))
     if any(_traced(row) for row in section.rows):
-        drawn.append(_write(prefix + "memory", "Memory over time", folder, *_sizes(section)))
+        drawn.append(write_picture(prefix + "memory", "Memory over time", folder, *_sizes(section)))
     return drawn
 
 
@@ -67,7 +67,7 @@ Table = list[list[object]]
 Drawing = Callable[[], "Figure"]
 
 
-def _write(name: str, title: str, folder: Path, draw: Drawing, table: Table) -> Picture:
+def write_picture(name: str, title: str, folder: Path, draw: Drawing, table: Table) -> Picture:
     """Write one figure as PNG and SVG and its data as CSV; return it for a page."""
     import matplotlib
 
@@ -87,7 +87,8 @@ def _write(name: str, title: str, folder: Path, draw: Drawing, table: Table) -> 
     return Picture(name, title, svg[svg.index("<svg") :], files)
 
 
-def _figure(width: float, height: float) -> Figure:
+def blank(width: float, height: float) -> Figure:
+    """Return an empty figure of so many inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -102,7 +103,7 @@ def _errors(section: Section) -> tuple[Drawing, Table]:
         table.append([row.method, row.memory, row.variant, len(row.runs), round(row.mean, 4), std])
 
     def draw() -> Figure:
-        figure = _figure(6.4, 0.9 + 0.3 * len(rows))
+        figure = blank(6.4, 0.9 + 0.3 * len(rows))
         axes = figure.add_subplot()
         for y, row in enumerate(rows):
             colour = _colour(section, row)
@@ -134,7 +135,7 @@ def _domains(section: Section) -> tuple[Drawing, Table]:
         import numpy as np
 
         grid = np.array([[np.nan if e is None else e for e in errors] for errors in values])
-        figure = _figure(max(4.5, 1.8 + 0.55 * len(domains)), 1.6 + 0.32 * len(rows))
+        figure = blank(max(4.5, 1.8 + 0.55 * len(domains)), 1.6 + 0.32 * len(rows))
         axes = figure.add_subplot()
         picture = axes.imshow(grid, cmap="cividis_r", aspect="auto")
         _cell_numbers(axes, grid)
@@ -169,7 +170,7 @@ def _curves(section: Section) -> tuple[Drawing, Table]:
 
     def draw() -> Figure:
         found = _methods(section)
-        figure = _figure(7.2, 0.6 + 1.9 * len(found))
+        figure = blank(7.2, 0.6 + 1.9 * len(found))
         panels = figure.subplots(len(found), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for axes, method in zip(panels, found, strict=True):
             for row in (row for row in section.rows if row.method == method):
@@ -231,7 +232,7 @@ def _sizes(section: Section) -> tuple[Drawing, Table]:
     def draw() -> Figure:
         across = min(3, len(rows))
         down = -(-len(rows) // across)
-        figure = _figure(2.4 * across, 0.5 + 1.6 * down)
+        figure = blank(2.4 * across, 0.5 + 1.6 * down)
         panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
         for axes, row in zip(panels.flat, rows, strict=False):
             _stack(axes, row)
