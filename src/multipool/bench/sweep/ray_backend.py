@@ -113,8 +113,7 @@ class _Flight:
         try:
             outcome: Outcome = self.ray.get(task)
         except self.ray.exceptions.RayError as error:
-            # Worker or node gone, or the package missing there: said in Ray's first line.
-            self.ledger.lost(run, (str(error).strip().splitlines() or [type(error).__name__])[0])
+            self.ledger.lost(run, _first_sentence(error))
         else:
             self.ledger.settle(run, outcome)
 
@@ -136,6 +135,16 @@ def _on_node(run: Planned, folder: Path, marker: Path, checkpoint_every: int) ->
         if outcome.state != DONE:
             return outcome
         return replace(outcome, content=results.read(Path(place) / results.FILE).as_dict())
+
+
+def _first_sentence(error: Exception) -> str:
+    """Return what Ray says first: that a worker or node is gone, or has no multipool.
+
+    >>> _first_sentence(RuntimeError("The node is dead. This can happen if\\nit was preempted."))
+    'RuntimeError: The node is dead'
+    """
+    first = " ".join(str(error).split()).partition(". ")[0]
+    return f"{type(error).__name__}: {first}"
 
 
 @functools.cache
