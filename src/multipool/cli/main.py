@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "sweep": "Run a grid of experiments from a file, each of them once.",
     "report": "Make one page of all the runs in a folder.",
     "statistics": "Make source statistics once, for methods that need them.",
+    "diagnose": "Count a stream's modes; measure how well memories cover it.",
     "corrupt": "Write a corrupted copy of a clean dataset.",
     "data": "List, check and fetch datasets.",
     "train": "Train a source model.",

@@ -68,7 +68,7 @@ class MemoryObserver:
         self.memory, self.interval = memory, interval
         self.trace: list[Measured] = []
         self.seen = 0
-        self._components, self._descriptor, self._seed = components, descriptor, seed
+        self.descriptor, self._components, self._seed = descriptor, components, seed
         self._parts: list[Tensor] = []  # descriptors of the stream so far, on their device
         self._reference: Reference | None = None
         self._fitted = 0  # samples that the reference was fitted to
@@ -113,11 +113,11 @@ class MemoryObserver:
             self._fit(int(notes["fitted"]))
 
     def _describe(self, images: Tensor) -> None:
-        describe = DESCRIPTORS[self._descriptor]
+        describe = DESCRIPTORS[self.descriptor]
         self._parts.append(describe(as_float(check_images(images.detach(), finite=False))))
         self.seen += len(images)
 
     def _fit(self, count: int) -> None:
         points = self.descriptors()[:count]
-        self._reference = Reference(points, self._components, self._descriptor, self._seed)
+        self._reference = Reference(points, self._components, self.descriptor, self._seed)
         self._fitted = count
