@@ -285,6 +285,14 @@ def test_a_stale_cluster_is_dropped_at_the_next_sample():
     assert memory.events["expired"] == 1
 
 
+def test_an_age_limit_holds_for_draws_and_not_for_everything():
+    memory = MultiClusterMemory(100, max_age=3)
+    memory.add(torch.tensor([0.0, 0.0, 0.5, 1.0, 1.0]).view(5, 1, 1, 1))
+    assert sorted(memory.retrieve(64).ages.tolist()) == [1, 2, 3]
+    assert set(memory.retrieve(64).clusters.tolist()) == {1, 2}
+    assert len(memory.retrieve(None)) == 5
+
+
 def test_the_worst_of_a_label_makes_room_for_one_of_it():
     memory = MultiClusterMemory(100, class_quota=2, age_weight=0.0, distance_weight=0.0)
     doubt, labels = torch.tensor([3.0, 1.0, 2.0, 0.5]), torch.tensor([1, 0, 0, 0])
