@@ -28,6 +28,14 @@ def test_a_measurement_is_that_of_memory_quality(modes):
     assert observer.trace[-1].as_dict()["samples"] == 128
 
 
+def test_the_end_can_be_measured_once(modes):
+    images, _ = modes(3, 150)
+    _, observer = watched(images, interval=64, components=3)
+    for _ in range(2):
+        observer.measure()
+    assert [point.samples for point in observer.trace] == [64, 128, 150]
+
+
 def test_an_empty_bank_is_not_measured(modes):
     images, _ = modes(1, 64)
     observer = MemoryObserver(build("fifo", num_classes=10), interval=32)

@@ -140,12 +140,13 @@ def _watch(
             kept.append(_snapshot(observer))
         if progress is not None:
             progress(Progress(session.batches, total, session.tally.error()), name)
+    observer.measure()
     session.finish()
     result = session.result(complete=True)
     if not observer.trace:
         raise ValueError(
-            f"the memory '{name}' could not be measured within {observer.seen} samples; "
-            "choose a smaller interval or a longer stream"
+            f"the memory '{name}' stayed empty for {observer.seen} samples, so it has no quality; "
+            "choose a longer stream"
         )
     assert result.error is not None  # a stream is never empty
     changes = tuple(int(change["sample"]) for change in result.changes)

@@ -141,11 +141,12 @@ def _panel(axes: Axes, snapshot: Snapshot, plane: Plane) -> None:
     step = -(-len(snapshot.stream) // _MOST_POINTS)
     behind = plane.project(snapshot.stream[::step])
     axes.scatter(behind[:, 0], behind[:, 1], s=3, color="0.8", linewidths=0, rasterized=True)
-    for kind, cluster, (x, y) in _places(snapshot, plane):
-        colour = COLOURS[cluster % len(COLOURS)]
-        if kind == "sample":
-            axes.plot(x, y, _MARKERS[cluster % len(_MARKERS)], color=colour, markersize=2.5)
-        else:
-            axes.plot(x, y, "*", color=colour, markersize=13, markeredgecolor="white", zorder=3)
+    held = plane.project(snapshot.held)
+    for cluster in snapshot.clusters.unique().tolist():
+        colour, marker = COLOURS[cluster % len(COLOURS)], _MARKERS[cluster % len(_MARKERS)]
+        own = held[snapshot.clusters == cluster]
+        axes.scatter(own[:, 0], own[:, 1], s=7, color=colour, marker=marker, linewidths=0)
+        x, y = own.mean(dim=0).tolist()
+        axes.plot(x, y, "*", color=colour, markersize=13, markeredgecolor="white", zorder=3)
     axes.set_xticks([])
     axes.set_yticks([])

@@ -78,7 +78,12 @@ class MemoryObserver:
         """Take note of a batch ``(B, C, H, W)`` that the bank has just been offered."""
         before = self.seen // self.interval
         self._describe(images)
-        if self.seen // self.interval > before and len(self.memory):
+        if self.seen // self.interval > before:
+            self.measure()
+
+    def measure(self) -> None:
+        """Measure now, whatever the interval; an empty bank and a second time count for nothing."""
+        if len(self.memory) and not (self.trace and self.trace[-1].samples == self.seen):
             self.trace.append(Measured(self.seen, self.reference().measure(self.memory)))
 
     def reference(self) -> Reference:
