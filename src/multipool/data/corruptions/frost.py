@@ -38,11 +38,11 @@ class Ice:
 
 # The second and the third photograph are the same one.
 _ICE = (
-    Ice((77.7, 149.1, 165.7), (26.9, 16.5, 15.3), 0.03, 2.5, 0.8, 2.0),
-    Ice((200.8, 205.4, 214.5), (21.4, 22.1, 22.6), 0.1, 3.5, 0.2, 8.0),
-    Ice((200.8, 205.4, 214.5), (21.4, 22.1, 22.6), 0.1, 3.5, 0.2, 8.0),
-    Ice((137.6, 152.8, 165.2), (28.5, 28.5, 29.9), 0.1, 3.5, 0.2, 3.0),
-    Ice((112.4, 123.4, 134.8), (44.4, 43.3, 41.7), 0.06, 2.5, 0.5, 6.0),
+    Ice((77.7, 149.1, 165.7), (26.9, 16.5, 15.3), 0.1, 4.5, 1.6, 2.0),
+    Ice((200.8, 205.4, 214.5), (21.4, 22.1, 22.6), 0.06, 3.5, 0.8, 8.0),
+    Ice((200.8, 205.4, 214.5), (21.4, 22.1, 22.6), 0.06, 3.5, 0.8, 8.0),
+    Ice((137.6, 152.8, 165.2), (28.5, 28.5, 29.9), 0.1, 4.5, 0.6, 3.0),
+    Ice((112.4, 123.4, 134.8), (44.4, 43.3, 41.7), 0.1, 3.5, 1.2, 6.0),
 )
 
 
@@ -112,7 +112,7 @@ def draw_ice(ice: Ice) -> Tensor:
     for turn in range(8):
         patch = torch.exp(2.5 * _field(generator, haze))
         grain = _field(generator, _spectrum(ice.slope, ice.knee, np.pi * turn / 8, ice.streak))
-        needles += patch * (1.5 - grain.abs()) * (1 if turn % 2 else -1)
+        needles += patch * (0.8 - grain.abs()) * (1 if turn % 2 else -1)
         total += patch
     field = _standard(_standard(needles / total) + ice.haze * _field(generator, haze))
     colour = field[..., None] * torch.tensor(ice.std) + torch.tensor(ice.mean)
