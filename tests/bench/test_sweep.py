@@ -10,7 +10,7 @@ import pytest
 
 from multipool.bench import checkpoint
 from multipool.bench.report import report
-from multipool.bench.sweep import Options, expand, plan, sweep, with_trials
+from multipool.bench.sweep import Options, expand, make_plan, sweep, with_trials
 from multipool.bench.sweep import __main__ as plain
 from multipool.bench.sweep import ledger as ledgers
 from multipool.bench.sweep.ledger import FOUND, JOURNAL, Ledger
@@ -104,7 +104,7 @@ def test_a_failed_run_says_why_and_does_not_stop_the_rest(
     told = json.loads((bad.folder(tmp_path) / FAILED).read_text())
     assert told["error"] == "RuntimeError: the disk is gone"
     assert "in dataset" in told["traceback"]
-    assert plan(runs, tmp_path).failed == ended.failed
+    assert make_plan(runs, tmp_path).failed == ended.failed
     monkeypatch.undo()
     monkeypatch.setattr(ledgers, "POLL", 0.0)
     again = sweep(runs, tmp_path, backend=inline)
@@ -279,13 +279,13 @@ def test_the_tables_are_written_although_the_sweep_is_interrupted(inline, tmp_pa
 
 def test_a_plan_estimates_from_what_is_done_else_from_a_trial(inline, tmp_path, loader):
     runs = seeds(4)
-    fresh = plan(runs, tmp_path)
+    fresh = make_plan(runs, tmp_path)
     assert (len(fresh.done), len(fresh.todo), fresh.unknown, fresh.left(2)) == (0, 4, 4, None)
     tried = with_trials(fresh, loader=loader)
     assert tried.unknown == 0
     assert 0 < tried.left(2) < 60
     sweep(runs[:1], tmp_path, backend=inline)
-    half = plan(runs, tmp_path)
+    half = make_plan(runs, tmp_path)
     assert [run.experiment.seed for run in half.done] == [0]
     content = json.loads((runs[0].folder(tmp_path) / "result.json").read_text())
     each = content["timing"]["load"] + content["timing"]["stream"]
@@ -299,7 +299,7 @@ def test_a_trial_of_what_cannot_run_gives_no_estimate(tmp_path, loader, monkeypa
         raise FileNotFoundError("no data")
 
     monkeypatch.setattr(loader, "dataset", missing)
-    assert with_trials(plan(seeds(1), tmp_path), loader=loader).left(1) is None
+    assert with_trials(make_plan(seeds(1), tmp_path), loader=loader).left(1) is None
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ from multipool.bench.sweep import (
     Options,
     Plan,
     Planned,
+    collect_tables,
+    make_plan,
     read,
     sweep,
     with_trials,
 )
-from multipool.bench.sweep import collect as collect_tables
-from multipool.bench.sweep import plan as make_plan
 from multipool.bench.sweep.ledger import FOUND, LOST, STARTED, Tell
 from multipool.bench.sweep.local import default_workers
 from multipool.bench.sweep.plan import duration

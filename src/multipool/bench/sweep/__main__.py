@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from multipool.bench.sweep.collect import collect
+from multipool.bench.sweep.collect import collect_tables
 from multipool.bench.sweep.drive import BACKENDS, Ended, sweep
 from multipool.bench.sweep.grid import read
 from multipool.bench.sweep.ledger import FOUND, RUNNING, STARTED, News
 from multipool.bench.sweep.options import Options
-from multipool.bench.sweep.plan import plan
+from multipool.bench.sweep.plan import make_plan
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -20,9 +20,9 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         runs = read(given.file)
         if given.collect:
-            print(collect(given.out))
+            print(collect_tables(given.out))
             return 0
-        planned = plan(runs, given.out)
+        planned = make_plan(runs, given.out)
         print(f"{len(runs)} runs, {len(planned.done)} done, {len(planned.todo)} to do", flush=True)
         if given.dry_run:
             print("\n".join(run.name for run in planned.todo))

@@ -26,7 +26,7 @@ _TIMES = ("load", "stream", "predict", "memory", "adapt")
 Line = dict[str, Any]
 
 
-def collect(out: str | Path) -> Path:
+def collect_tables(out: str | Path) -> Path:
     """Write ``results.csv``, ``summary.csv`` and ``differences.csv`` into ``out``.
 
     They are made from every complete run in ``out/runs``, whichever sweep did it. Returns the path

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from multipool.bench.sweep.collect import collect
+from multipool.bench.sweep.collect import collect_tables
 from multipool.bench.sweep.ledger import Ledger, Tell
 from multipool.bench.sweep.local import run_local
 from multipool.bench.sweep.options import Options
@@ -51,7 +51,7 @@ def sweep(
     finally:
         table = None
         with suppress(FileNotFoundError):
-            table = collect(out)
+            table = collect_tables(out)
     ended = ledger.outcomes
     return Ended(
         done=tuple(name for name, outcome in ended.items() if outcome.state == DONE),

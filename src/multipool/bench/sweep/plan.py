@@ -47,7 +47,7 @@ class Plan:
         return max(total / max(1, min(workers, len(self.todo))), max(known))
 
 
-def plan(runs: Sequence[Planned], out: str | Path) -> Plan:
+def make_plan(runs: Sequence[Planned], out: str | Path) -> Plan:
     """Return what is done in ``out`` and what is not; estimates come from what is done."""
     out = Path(out)
     done, todo, failed = [], [], {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import secrets
+import socket
 import tempfile
 import time
 from dataclasses import replace
@@ -44,6 +45,7 @@ def connect(options: Options) -> Any:  # noqa: ANN401
             "the ray backend needs Ray, which is not installed; pip install 'multipool[ray]', or "
             "use the local backend"
         ) from None
+    _check_reachable(options.ray_address)
     threads = str(options.threads or max(1, int(options.cpus)))
     try:
         ray.init(
@@ -53,11 +55,24 @@ def connect(options: Options) -> Any:  # noqa: ANN401
             runtime_env={"env_vars": {"OMP_NUM_THREADS": threads}},
         )
     except (ConnectionError, RuntimeError) as error:
-        raise ValueError(
-            f"no Ray cluster at '{options.ray_address}' ({' '.join(str(error).split())[:200]}); "
-            "start one with: ray start --head"
-        ) from None
+        raise _no_cluster(options.ray_address, error) from None
     return ray
+
+
+def _check_reachable(address: str) -> None:
+    """Try a ``HOST:PORT`` first: when nobody answers, Ray ends the whole process."""
+    place, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((place, int(port)), timeout=10).close()
+    except OSError as error:
+        raise _no_cluster(address, error) from None
+
+
+def _no_cluster(address: str, error: Exception) -> ValueError:
+    reason = " ".join(str(error).split())[:200]
+    return ValueError(f"no Ray cluster at '{address}' ({reason}); start one with: ray start --head")
 
 
 class _Flight:
@@ -140,7 +155,7 @@ def _on_node(run: Planned, folder: Path, marker: Path, checkpoint_every: int) ->
 def _first_sentence(error: Exception) -> str:
     """Return what Ray says first: that a worker or node is gone, or has no multipool.
 
-    >>> _first_sentence(RuntimeError("The node is dead. This can happen if\\nit was preempted."))
+    >>> _first_sentence(RuntimeError("The node is dead. This can happen if it was preempted."))
     'RuntimeError: The node is dead'
     """
     first = " ".join(str(error).split()).partition(". ")[0]
