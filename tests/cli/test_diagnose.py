@@ -63,3 +63,12 @@ def test_mistakes_are_one_sentence(tiny, call):
     assert (code, "in (0, 1], got 2" in err) == (2, True)
     code, _, err = call("diagnose", "memory", "--memories", "mcn")
     assert (code, "did you mean 'mcm'" in err) == (2, True)
+
+
+def test_run_records_when_asked(tiny, call, tmp_path):
+    options = ["run", "--method", "rotta", "--memory", "mcm", "--batch-size", "16", "--quiet"]
+    code, _, err = call(*options, "--diagnose", "--out", tmp_path / "run")
+    assert code == 0, err
+    found = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
+    assert found["diagnostics"][-1]["samples"] == found["samples"]
+    assert 0 < found["diagnostics"][-1]["memory"]["coverage"] <= 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from multipool.bench import page
 from multipool.bench.figures import INK, RULE, Picture, pictures
+from multipool.bench.live_figures import live_pictures
 from multipool.bench.rerun import command
 from multipool.bench.result import Result, find, read
 from multipool.bench.summary import CONTEXT, NO_MEMORY, Gain, Row, Section, sections
@@ -20,6 +21,9 @@ _CAPTIONS = {
     "where a new domain begins. The method is not told.",
     "memory": "Samples held by each cluster, the oldest cluster at the bottom; a single pool is "
     "one cluster. First seed.",
+    "diagnostics": "Of the runs with --diagnose, first seed. The memory is measured against a "
+    "mixture of 20 Gaussians fitted to the stream so far: imbalance is the fullest component over "
+    "the emptiest that is not empty, coverage the share of components with more than 1 %.",
 }
 
 
@@ -39,6 +43,7 @@ def report(folder: str | Path, title: str | None = None, intro: str = "") -> Pat
     for number, section in enumerate(found, 1):
         prefix = "" if len(found) == 1 else f"{number}-"
         drawn = pictures(section, folder / "figures", prefix)
+        drawn += live_pictures(section, folder / "figures", prefix)
         body += _section(section, {d.name.removeprefix(prefix): d for d in drawn})
     body.append(_colophon(runs))
     path = folder / FILE
@@ -70,6 +75,8 @@ def _section(section: Section, drawn: dict[str, Picture]) -> list[str]:
         body += ["<h3>Memory</h3>", _memory(section)]
     if "memory" in drawn:
         body.append(_figure(drawn["memory"]))
+    if "diagnostics" in drawn:
+        body += ["<h3>Diagnostics</h3>", _figure(drawn["diagnostics"])]
     body += ["<h3>Settings</h3>", _settings(section)]
     body += ["<h3>How to run it again</h3>", page.code(_commands(section))]
     return body

@@ -38,6 +38,7 @@ class Result:
     rounds: list[dict[str, Any]] = field(default_factory=list)
     counts: Mapping[str, int] = field(default_factory=dict)
     memory: Mapping[str, Any] | None = None
+    diagnostics: list[dict[str, Any]] = field(default_factory=list)  # of run --diagnose
     weights: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     timing: Mapping[str, float] = field(default_factory=dict)

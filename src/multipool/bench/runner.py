@@ -49,13 +49,15 @@ def run(
     checkpoint_every: int = CHECKPOINT_EVERY,
     resume: bool = False,
     loader: Loader | None = None,
+    diagnose: bool = False,
 ) -> Result:
     """Run ``experiment`` and return what it measured; ``out`` gets ``result.json``.
 
     Every ``checkpoint_every`` batches (0: never) the state goes to ``out`` as well; ``resume``
     continues from there, bit for bit on a CPU, and returns a result that is complete as it is.
     Ctrl-C writes what was measured so far and raises :class:`Interrupted`. A ``loader`` shared by
-    several runs loads datasets and models once.
+    several runs loads datasets and models once. ``diagnose`` records the method's facts and its
+    memory's quality over time; it changes nothing else.
     """
     if checkpoint_every < 0:
         raise ValueError(f"checkpoint_every must be at least 0, got {checkpoint_every}")
@@ -68,8 +70,10 @@ def run(
             return finished
         saved = checkpoint.read(out, experiment.settings())
     folder = None if out is None else Path(out)
-    session = _begin(experiment, loader or Loader(), device, saved, folder, progress)
+    session = _begin(experiment, loader or Loader(), device, saved, folder, progress, diagnose)
     _stream(session, folder, progress, checkpoint_every)
+    if session.live is not None:
+        session.live.finish()
     result = session.result(complete=True)
     if folder is not None:
         result.write(folder)
@@ -84,6 +88,7 @@ def _begin(
     saved: Checkpoint | None,
     out: Path | None,
     progress: Callable[[Progress], None] | None,
+    diagnose: bool,
 ) -> Session:
     """Load everything; interrupted here, nothing was measured, and an older result stays."""
     started = time.perf_counter()
@@ -93,7 +98,7 @@ def _begin(
             progress(Progress(0, 0, None, stage))
 
     try:
-        session = Session(experiment, loader, device, tell)
+        session = Session(experiment, loader, device, tell, diagnose=diagnose)
     except KeyboardInterrupt:
         result = nothing(experiment, device)
         if out is not None and not (out / results.FILE).exists():

@@ -14,6 +14,7 @@ from multipool import methods
 from multipool.bench.checkpoint import Checkpoint
 from multipool.bench.environment import host, versions
 from multipool.bench.experiment import Experiment, needs_source
+from multipool.bench.live import Live
 from multipool.bench.prepare import Loader, digest
 from multipool.bench.result import Result
 from multipool.bench.sources import source_for
@@ -35,6 +36,8 @@ class Session:
         loader: Loader,
         device: torch.device,
         tell: Callable[[str], None] = lambda stage: None,
+        *,
+        diagnose: bool = False,
     ) -> None:
         self.experiment, self.device = experiment, device
         tell("dataset and model")
@@ -75,6 +78,10 @@ class Session:
         # counted is added to what this one counts.
         self._earlier: dict[str, dict[str, float]] = {}
         self._base = self._counters()
+        self.live: Live | None = None
+        if diagnose:
+            self.live = Live(self.adapter, stretch, self.counters, experiment.seed)
+            self.seconds["diagnose"] = 0.0
 
     def remaining(self) -> Iterator[Tensor]:
         """Yield the images of the batches not yet shown; labels stay with the tally."""
@@ -84,12 +91,17 @@ class Session:
 
     def step(self, images: Tensor) -> None:
         """Let the method predict and learn, and score what it predicted."""
-        self.tally.add(self.adapter(images))
+        logits = self.adapter(images)
+        self.tally.add(logits)
         self.batches += 1
         memory = self.adapter.memory
         if memory is not None and self.tally.seen % self.tally.stretch == 0:
             self.trace.append({"samples": self.tally.seen, "sizes": _sizes(memory)})
         now = time.perf_counter()
+        if self.live is not None:
+            self.live.see(images, logits)
+            self.seconds["diagnose"] += time.perf_counter() - now
+            now = time.perf_counter()
         self.seconds["stream"] += now - self._clock
         self._clock = now
 
@@ -107,7 +119,12 @@ class Session:
             settings=self.experiment.settings(),
             adapter=self.adapter.state_dict(),
             tally=self.tally.state_dict(),
-            notes={"trace": self.trace, "seconds": self.seconds, "counters": self.counters()},
+            notes={
+                "trace": self.trace,
+                "seconds": self.seconds,
+                "counters": self.counters(),
+                "live": None if self.live is None else self.live.notes(),
+            },
         )
 
     def restore(self, saved: Checkpoint) -> None:
@@ -119,6 +136,17 @@ class Session:
         self.seconds = {key: float(value) for key, value in saved.notes["seconds"].items()}
         self._earlier = saved.notes["counters"]
         self._base = self._counters()
+        if self.live is not None:
+            self._restore_live(saved.notes.get("live"))
+
+    def _restore_live(self, notes: dict[str, Any] | None) -> None:
+        if notes is None:
+            raise ValueError(
+                "the run to continue was begun without --diagnose; leave it out, or start again"
+            )
+        shown = (self.stream[index].images for index in range(self.batches))
+        assert self.live is not None
+        self.live.restore(notes, self.tally.seen, shown)
 
     def counters(self) -> dict[str, dict[str, float]]:
         """Return what the method and its memory have counted since the run began."""
@@ -163,6 +191,7 @@ class Session:
             rounds=self._rounds(errors) if self.rounds > 1 else [],
             counts={key: int(value) for key, value in self.counters()["counts"].items()},
             memory=self._memory(),
+            diagnostics=[] if self.live is None else self.live.points,
             weights=self.weights,
             notes=self.notes,
             timing=timing,

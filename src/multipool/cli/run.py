@@ -42,6 +42,9 @@ def main(
     seed: o.Seed = 0,
     device: o.Device = "auto",
     guard: Annotated[bool, typer.Option(help="Undo updates that break the model.")] = False,
+    diagnose: Annotated[
+        bool, typer.Option("--diagnose", help="Record losses and the memory's quality over time.")
+    ] = False,
     limit: o.Limit = None,
     source: o.SourceSplit = None,
     precision: o.Precision = "float32",
@@ -81,7 +84,14 @@ def main(
         memory_options=memory_options,
     )
     with progress(title(experiment), quiet or json) as show:
-        result = run(experiment, out, show, checkpoint_every=checkpoint_every, resume=resume)
+        result = run(
+            experiment,
+            out,
+            show,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            diagnose=diagnose,
+        )
     if json:
         print_json(result.as_dict())
     elif quiet:
