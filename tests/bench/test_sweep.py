@@ -206,6 +206,18 @@ def test_a_run_whose_worker_dies_is_tried_again_but_not_for_ever(tmp_path):
     assert (run.folder(tmp_path) / FAILED).exists()
 
 
+def test_a_run_that_somebody_else_interrupts_is_queued_again(tmp_path):
+    (run,) = seeds(1)
+    with Ledger([run], tmp_path) as ledger:
+        ledger.settle(ledger.next(), Outcome(STOPPED))
+        assert not ledger.settled
+        assert ledger.next() is run
+        ledger.stopping = True
+        ledger.settle(run, Outcome(STOPPED))
+        assert not ledger.settled
+        assert ledger.next() is None
+
+
 def test_a_worker_that_dies_after_writing_its_result_has_not_lost_it(tmp_path, loader):
     (run,) = seeds(1)
     with Ledger([run], tmp_path) as ledger:

@@ -14,6 +14,7 @@ import pytest
 
 from multipool.bench.sweep import Options, expand, sweep
 from multipool.bench.sweep.ledger import JOURNAL
+from multipool.bench.sweep.local import _places, cores, default_workers
 
 BASE = {"domains": ["fog", "snow"], "limit": 512, "device": "cpu"}
 GRID = {"base": BASE, "grid": {"method": ["source", "bn", "tent"], "seed": list(range(8))}}
@@ -30,6 +31,50 @@ def test_a_worker_process_reports_its_error_and_lives_on(tmp_path):
     assert len(ended.failed) == 2
     assert all(str(tmp_path / "none") in sentence for sentence in ended.failed.values())
     assert not list(tmp_path.rglob("claim.json"))
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus", "spread", "expected"),
+    [
+        (None, 1, True, [None, None, None]),
+        (None, 2, True, ["0", "1", "0"]),
+        ("5,7", 2, True, ["5", "7", "5"]),
+        (None, 2, False, [None, None, None]),  # a run names its own
+    ],
+)
+def test_workers_are_spread_over_gpus(monkeypatch, visible, gpus, spread, expected):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    places = [_places(number, 3, spread) for number in range(3)]
+    assert [place.get("CUDA_VISIBLE_DEVICES") for place in places] == expected
+    assert all(place["OMP_NUM_THREADS"] == "3" for place in places)
+
+
+def test_there_is_a_worker_for_each_gpu_or_each_core(monkeypatch):
+    runs = {device: expand({"runs": [{"device": device}]}) for device in ("auto", "cpu")}
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
+    assert default_workers(runs["auto"]) == 3
+    assert default_workers(runs["cpu"]) == cores()
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    assert default_workers(runs["auto"]) == cores()
+
+
+@pytest.mark.slow
+def test_a_sweep_needs_no_package_of_the_command_line(tmp_path, cache):
+    shadow = tmp_path / "shadow"
+    shadow.mkdir()
+    for name in ("typer", "rich", "yaml", "matplotlib", "pooch"):
+        (shadow / f"{name}.py").write_text("raise ImportError('this machine has none')")
+    file = tmp_path / "grid.json"
+    file.write_text(json.dumps({"base": {**BASE, "method": "source"}, "grid": {"seed": [0]}}))
+    path = os.pathsep.join([str(shadow), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, "MULTIPOOL_CACHE": str(cache), "PYTHONPATH": path}
+    words = [sys.executable, "-m", "multipool.bench.sweep", str(file), "--out", str(tmp_path)]
+    ended = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "1 done, 0 failed" in ended.stdout
 
 
 @pytest.fixture(scope="module")

@@ -47,6 +47,7 @@ class Ledger:
         self, runs: Sequence[Planned], out: Path, tell: Tell | None = None, retries: int = 2
     ) -> None:
         self.out, self.retries = out, retries
+        self.stopping = False  # set by a backend that interrupts its runs
         self.outcomes: dict[str, Outcome] = {}
         self.found: set[str] = set()  # done before, or by another sweep
         self._tell = tell or (lambda news: None)
@@ -94,6 +95,9 @@ class Ledger:
 
     def settle(self, run: Planned, outcome: Outcome) -> None:
         """Note how a run that was handed out ended, and give up its claim."""
+        if outcome.state == STOPPED and not self.stopping:
+            self.lost(run, "somebody interrupted it")
+            return
         folder = run.folder(self.out)
         if outcome.state == DONE:
             if outcome.content is not None:

@@ -37,6 +37,7 @@ def run_local(ledger: Ledger, runs: list[Planned], options: Options) -> None:
     try:
         crew.work()
     except KeyboardInterrupt:
+        ledger.stopping = True
         crew.stop()
         raise
     finally:
@@ -114,7 +115,7 @@ class _Crew:
         deadline = time.monotonic() + _GRACE
         while any(w.run for w in busy) and (left := deadline - time.monotonic()) > 0:
             for ready in wait([w.line for w in busy if w.run], timeout=left):
-                self._hear(next(w for w in busy if w.line is ready), stopping=True)
+                self._hear(next(w for w in busy if w.line is ready))
 
     def close(self) -> None:
         for worker in self._present():
@@ -135,11 +136,11 @@ class _Crew:
             worker = self.workers[number] = _Worker(number, self.count, self.options, self.spread)
         worker.give(run, run.folder(self.ledger.out))
 
-    def _hear(self, worker: _Worker, stopping: bool = False) -> None:
+    def _hear(self, worker: _Worker) -> None:
         try:
             said = worker.line.recv()
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):
-            self._bury(worker, stopping)
+            self._bury(worker)
             return
         run = worker.run
         if run is None:
@@ -153,12 +154,12 @@ class _Crew:
         if not said.reusable or said.state == STOPPED:
             self._dismiss(worker)
 
-    def _bury(self, worker: _Worker, stopping: bool) -> None:
+    def _bury(self, worker: _Worker) -> None:
         """Queue the run of a dead worker again; give up if workers cannot even start."""
         run, worker.run = worker.run, None
         self._dismiss(worker)
         reason = _cause(worker.process.exitcode)
-        if run is None or stopping:
+        if run is None or self.ledger.stopping:
             return
         self.ledger.lost(run, reason)
         self.idle_deaths += 1

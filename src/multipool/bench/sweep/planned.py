@@ -84,10 +84,7 @@ def finished(folder: Path) -> Result | None:
     """Return the complete result in a run's folder; None if there is none yet."""
     try:
         found = results.read(folder / results.FILE)
-    except FileNotFoundError:
-        return None
-    except ValueError:  # not ours or damaged: it is no result, and the run makes a new one
-        (folder / results.FILE).unlink(missing_ok=True)
+    except (FileNotFoundError, ValueError):  # a damaged file is no result
         return None
     return found if found.complete else None
 

@@ -106,6 +106,7 @@ class _Flight:
                 elif not self.ledger.settled:
                     time.sleep(POLL)  # the rest is being done by another sweep
         except KeyboardInterrupt:
+            self.ledger.stopping = True
             for task in self.flying:
                 self.ray.cancel(task)
             self.ray.wait(list(self.flying), num_returns=len(self.flying), timeout=_GRACE)

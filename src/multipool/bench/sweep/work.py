@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from multipool.bench import checkpoint
+from multipool.bench import result as results
 from multipool.bench.prepare import Loader
 from multipool.bench.result import Result
 from multipool.bench.runner import CHECKPOINT_EVERY, Progress, run
-from multipool.bench.sweep.planned import FAILED, Planned
+from multipool.bench.sweep.planned import FAILED, Planned, finished
 from multipool.core import write_json
 
 DONE, BROKEN, STOPPED = "done", "failed", "interrupted"
@@ -42,6 +43,8 @@ def execute(
 ) -> Outcome:
     """Run ``planned`` into ``folder``; go on from a checkpoint, or start again if it is no use."""
     began = time.perf_counter()
+    if finished(folder) is None:
+        (folder / results.FILE).unlink(missing_ok=True)  # partial or damaged
     try:
         try:
             result = _run(planned, folder, loader, tell, checkpoint_every)
