@@ -119,3 +119,13 @@ def test_the_histogram_counts_windows():
     assert found.histogram == {2: 1, 4: 2}
     assert found.mean == pytest.approx(10 / 3)
     assert found.std == pytest.approx(math.sqrt(8 / 9))
+
+
+@pytest.mark.slow
+def test_real_images_under_two_corruptions_have_several_modes(shared, tmp_path):
+    corruptions = ("contrast", "gaussian_noise")
+    data = load("cifar100-c", shared / "data", domains=corruptions, cache_dir=tmp_path)
+    stream = Stream(data, StreamConfig(limit=4000))
+    found = clusterability(stream, max_windows=6)
+    assert 4 <= found.mean <= 12  # the paper: 5.9 to 9.7 over three descriptors
+    assert clusterability(stream, max_windows=6, covariance="full").mean > 1.5
