@@ -1,12 +1,33 @@
 """Test-time adaptation with a multi-cluster memory.
 
-``multipool.adapt(model, method="rotta", memory="mcm")`` wraps a classifier so that it keeps
+``multipool.adapt(model, method="rotta", memory="mcm+")`` wraps a classifier so that it keeps
 learning from the unlabelled images it is asked about; ``multipool.load`` continues a saved one.
 """
 
-from multipool import data, diagnostics, memory, methods, models
-from multipool.methods import adapt, load
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multipool import data, diagnostics, memory, methods, models
+    from multipool.methods import adapt, load
 
 __version__ = "0.1.0"
 
 __all__ = ["adapt", "data", "diagnostics", "load", "memory", "methods", "models"]
+
+_ROOMS = ("data", "diagnostics", "memory", "methods", "models")
+
+
+def __getattr__(name: str) -> object:
+    """Import a room when it is first asked for: ``multipool --help`` need not wait for torch."""
+    if name in _ROOMS:
+        return importlib.import_module(f"multipool.{name}")
+    if name in ("adapt", "load"):
+        return getattr(importlib.import_module("multipool.methods"), name)
+    raise AttributeError(f"module 'multipool' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,34 @@
+"""What the package as a whole promises: its names exist, and its parts import as they should."""
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import multipool
+
+MODULES = [m.name for m in pkgutil.walk_packages(multipool.__path__, "multipool.")]
+
+
+@pytest.mark.parametrize("name", ["multipool", *(m for m in MODULES if "__main__" not in m)])
+def test_every_exported_name_is_there(name):
+    module = importlib.import_module(name)
+    for exported in getattr(module, "__all__", []):
+        assert hasattr(module, exported), f"{name} exports {exported}, which it lacks"
+
+
+def test_the_help_does_not_wait_for_torch():
+    code = (
+        "import sys\nsys.argv = ['multipool', '--help']\n"
+        "from multipool.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'adopt'"):
+        multipool.adopt  # noqa: B018
