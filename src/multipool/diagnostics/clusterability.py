@@ -62,7 +62,8 @@ def clusterability(
     """Find K*, the number of Gaussians that describes each sliding window best by BIC.
 
     The paper names neither window nor covariance. Windows of 256 samples and diagonal covariances
-    give its figures on CIFAR-100-C; ``full`` ones count correlated numbers once and find less.
+    were chosen because they give its figures on CIFAR-100-C; with them, numbers that vary together
+    within one mode count as several. ``full`` ones do not, and find less.
 
     Args:
         stream: a :class:`multipool.data.Stream`, images ``(S, C, H, W)``, batches of images, or
