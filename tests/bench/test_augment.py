@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from multipool.bench import augment
-from multipool.bench.augment import augmix, crop_and_flip
+from multipool.bench.augment import augmix, crop_and_flip, jitter
+from multipool.core import torch_generator
 
 
 def seeded(seed=0):
@@ -93,3 +94,27 @@ def test_tones_agree_with_pillow():
         ours = augment._tone(pixels.float() / 255, code, one)[0].permute(1, 2, 0) * 255
         theirs = torch.tensor(list(reference.tobytes())).view(16, 16, 3)
         assert (ours - theirs).abs().max() <= 1.01, code
+
+
+def test_jitter_scales_contrast_about_the_mean_and_shifts_it():
+    grey = torch.full((400, 3, 8, 8), 0.5)
+    out = jitter(grey, torch_generator(0))
+    shifts = out.mean(dim=(1, 2, 3)) - 0.5
+    assert -0.21 < shifts.min() < -0.15
+    assert 0.15 < shifts.max() < 0.21
+    grain = out.flatten(1).std(dim=1)
+    assert grain.min() < 0.005
+    assert 0.1 < grain.max() < 0.17
+    ramp = torch.linspace(0.4, 0.6, 64).view(1, 1, 8, 8).expand(400, 3, -1, -1)
+    spread = jitter(ramp, torch_generator(1)).flatten(1)
+    slope = ((spread - spread.mean(1, keepdim=True)) * (ramp.flatten(1) - 0.5)).sum(1)
+    slope = slope / (ramp[0].flatten() - 0.5).square().sum()
+    assert 0.5 < slope.mean() < 0.9, "contrast is scaled by 0.1 to 1.3, 0.7 in the mean"
+
+
+def test_jitter_stays_in_range_and_follows_its_generator():
+    images = torch.rand(16, 3, 8, 8)
+    one, other = jitter(images, torch_generator(3)), jitter(images, torch_generator(3))
+    assert torch.equal(one, other)
+    assert one.min() >= 0
+    assert one.max() <= 1

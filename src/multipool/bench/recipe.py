@@ -42,6 +42,7 @@ class Recipe:
         words += ["--epochs", str(config.epochs), "--batch-size", str(config.batch_size)]
         words += ["--lr", f"{config.lr:g}", "--weight-decay", f"{config.weight_decay:g}"]
         words += ["--crop", str(config.crop), "--augmix" if config.augmix else "--no-augmix"]
+        words += ["--jitter"] if config.jitter else []
         if self.dataset == "shapes":
             words += ["--images", str(self.images)]
         if self.size is not None:

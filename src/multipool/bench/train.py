@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from multipool.bench.augment import augmix, crop_and_flip
+from multipool.bench.augment import augmix, crop_and_flip, jitter
 from multipool.core import ImageSet, as_float, read_tensors, torch_generator, write_tensors
 
 
@@ -28,6 +28,7 @@ class TrainConfig:
     crop: int = 4  # pixels an image is shifted by at most
     flip: bool = True
     augmix: bool = False
+    jitter: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -144,6 +145,8 @@ def _augment(images: Tensor, generator: torch.Generator, config: TrainConfig) ->
     images = as_float(crop_and_flip(images, generator, config.crop, config.flip))
     if config.augmix:
         images = augmix(images, generator)
+    if config.jitter:
+        images = jitter(images, generator)
     return images.contiguous(memory_format=torch.channels_last)
 
 

@@ -40,6 +40,9 @@ def main(
     weight_decay: Annotated[float, typer.Option(metavar="X", help="L2 pull to zero.")] = 5e-4,
     crop: _Crop = None,
     augmix: Annotated[bool, typer.Option(help="Augment with AugMix.")] = False,
+    jitter: Annotated[
+        bool, typer.Option(help="Vary contrast, brightness and grain of each image.")
+    ] = False,
     images: Annotated[int, typer.Option(metavar="N", help="Images to draw (shapes).")] = 20000,
     size: Annotated[int | None, typer.Option(metavar="PX", help="Side (folder).")] = None,
     data_dir: o.DataDir = None,
@@ -63,6 +66,7 @@ def main(
         weight_decay=weight_decay,
         crop=crop,
         augmix=augmix,
+        jitter=jitter,
         seed=seed,
     )
     recipe = Recipe(dataset, model, config, images, data_dir, size, half)
