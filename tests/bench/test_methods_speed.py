@@ -6,7 +6,12 @@ import sys
 import pytest
 import torch
 
-from multipool.bench.methods_speed import PASSES, every_pair, measure_methods
+from multipool.bench.methods_speed import (
+    PASSES,
+    every_pair,
+    measure_methods,
+    model_and_grain,
+)
 from multipool.methods import METHODS
 
 
@@ -58,3 +63,13 @@ def test_the_runner_needs_neither_the_command_lines_packages_nor_matplotlib():
         "import multipool.bench.report, multipool.bench.demo\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_grain_is_bytes_in_many_colours_and_the_model_comes_along():
+    model, images = model_and_grain("shapes-wrn10-1", 16)
+    assert images.shape == (1000, 3, 16, 16)
+    assert images.dtype == torch.uint8
+    assert images.float().mean(dim=(2, 3)).std() > 30
+    assert sum(p.numel() for p in model.parameters()) > 10_000
+    with pytest.raises(ValueError, match="pixels must be at least 8, got 4"):
+        model_and_grain("shapes-wrn10-1", 4)

@@ -10,7 +10,13 @@ import typer
 from multipool.bench.corruption_speed import measure_corruptions, overall
 from multipool.bench.environment import resolve
 from multipool.bench.memory_speed import MemoryRow, measure_memory
-from multipool.bench.methods_speed import Speed, every_pair, measure_methods, shapes_model
+from multipool.bench.methods_speed import (
+    Speed,
+    every_pair,
+    measure_methods,
+    model_and_grain,
+    shapes_model,
+)
 from multipool.cli import options as o
 from multipool.cli.console import print_json, say, table
 from multipool.core import lookup
@@ -41,13 +47,20 @@ def methods(
     methods: _NAMES = None,
     batch_size: o.BatchSize = 64,
     batches: _BATCHES = 20,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Another model than the embedded one: file or name."),
+    ] = None,
+    pixels: Annotated[
+        int, typer.Option(metavar="PX", help="Side of the images, with --weights.")
+    ] = 32,
     device: o.Device = "auto",
     precision: o.Precision = "float32",
     compile: Annotated[bool, typer.Option("--compile", help="Use torch.compile.")] = False,  # noqa: A002
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Measure every method and memory on shapes-c, against the least it has to compute.
+    """Measure every method and memory, against the least it has to compute.
 
     "x forward" is the time of a batch over one plain forward pass of the model; "x necessary" over
     the bare forward and backward passes that the method cannot do without.
@@ -55,7 +68,8 @@ def methods(
     wanted = o.names(methods) or tuple(METHODS)
     for name in wanted:
         lookup(METHODS, name, "method")
-    model, images = shapes_model(resolve(device))
+    place = resolve(device)
+    model, images = model_and_grain(weights, pixels, place) if weights else shapes_model(place)
     found = measure_methods(
         model,
         images,
