@@ -104,7 +104,7 @@ def test_jitter_scales_contrast_about_the_mean_and_shifts_it():
     assert 0.15 < shifts.max() < 0.21
     grain = out.flatten(1).std(dim=1)
     assert grain.min() < 0.005
-    assert 0.12 < grain.max() < 0.18
+    assert 0.06 < grain.max() < 0.085
     ramp = torch.linspace(0.4, 0.6, 64).view(1, 1, 8, 8).expand(400, 3, -1, -1)
     spread = jitter(ramp, torch_generator(1)).flatten(1)
     slope = ((spread - spread.mean(1, keepdim=True)) * (ramp.flatten(1) - 0.5)).sum(1)

@@ -215,3 +215,18 @@ def test_a_wrong_recipe_is_one_sentence(tmp_path, recipe, out, message):
         make_source(recipe, tmp_path / out)
     assert message in str(caught.value)
     assert not list(tmp_path.glob("m*"))
+
+
+def test_training_starts_from_given_weights_and_the_file_says_both_commands(tmp_path):
+    config = TrainConfig(epochs=1, batch_size=50, crop=2)
+    make_source(Recipe(config=config, images=100), tmp_path / "first.safetensors")
+    still = TrainConfig(epochs=1, batch_size=50, crop=2, lr=1e-12, jitter=True)
+    start = str(tmp_path / "first.safetensors")
+    recipe = Recipe(config=still, images=100, init=start)
+    said = make_source(recipe, tmp_path / "second.safetensors")
+    first, second = (models.load(tmp_path / f"{n}.safetensors") for n in ("first", "second"))
+    for a, b in zip(first.parameters(), second.parameters(), strict=True):
+        torch.testing.assert_close(a, b)  # hardly a step was taken: these are the given weights
+    assert "--jitter" in said["command"]
+    assert said["command"].endswith("--init first.safetensors --seed 0")
+    assert said["init_command"] == Recipe(config=config, images=100).command()

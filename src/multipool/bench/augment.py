@@ -38,12 +38,12 @@ def jitter(images: Tensor, generator: torch.Generator) -> Tensor:
     """Return images ``(B, C, H, W)`` in [0, 1] with contrast, brightness and grain of their own.
 
     Contrast is scaled by 0.1 to 1.3 about the image's mean, brightness shifted by up to 0.2, and
-    normal grain added with a standard deviation of up to 0.15: cheap, and a model that has seen
+    normal grain added with a standard deviation of up to 0.07: cheap, and a model that has seen
     them is not thrown by every sensor.
     """
     count = len(images)
     draw = torch.rand(3, count, 1, 1, 1, generator=generator).to(images)
-    contrast, shift, grain = 0.1 + 1.2 * draw[0], 0.4 * draw[1] - 0.2, 0.15 * draw[2].square()
+    contrast, shift, grain = 0.1 + 1.2 * draw[0], 0.4 * draw[1] - 0.2, 0.07 * draw[2]
     noise = torch.randn(images.shape, generator=generator).to(images)
     mean = images.mean(dim=(1, 2, 3), keepdim=True)
     return ((images - mean) * contrast + mean + shift + grain * noise).clamp(0, 1)

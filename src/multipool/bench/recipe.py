@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from multipool import models
 from multipool.bench.environment import resolve
@@ -30,6 +31,7 @@ class Recipe:
     data_dir: str | None = None
     size: int | None = None  # side in pixels; only `folder` can choose
     half: bool = False  # store half precision
+    init: str | None = None  # weights to start from, file or name, instead of random ones
 
     def command(self) -> str:
         """Return the command that makes this model.
@@ -48,6 +50,7 @@ class Recipe:
         if self.size is not None:
             words += ["--size", str(self.size)]
         words += ["--half"] if self.half else []
+        words += ["--init", Path(self.init).name] if self.init else []
         return shlex.join([*words, "--seed", str(config.seed)])
 
 
@@ -97,6 +100,13 @@ SOURCES: dict[str, Callable[[Recipe], SourceData]] = {
 }
 
 
+def _start(recipe: Recipe, num_classes: int) -> nn.Module:
+    """Return the model to train: new, or the one that the recipe starts from."""
+    if recipe.init is None:
+        return models.build(recipe.model, num_classes, seed=recipe.config.seed)
+    return models.load(recipe.init, num_classes=num_classes, architecture=recipe.model)
+
+
 def make_source(
     recipe: Recipe,
     out: str | Path,
@@ -116,7 +126,7 @@ def make_source(
     lookup(models.MODELS, recipe.model, "model")
     place = resolve(device)
     data = read(recipe)
-    model = models.build(recipe.model, data.num_classes, seed=recipe.config.seed)
+    model = _start(recipe, data.num_classes)
     checkpoint = out.with_name(out.name + ".checkpoint")
     train(
         model,
@@ -136,6 +146,8 @@ def make_source(
         "command": recipe.command(),
         "seed": str(recipe.config.seed),
     }
+    if recipe.init is not None:
+        said["init_command"] = models.metadata(recipe.init).get("command", "")
     models.save(model, out, said, half=recipe.half)
     checkpoint.unlink(missing_ok=True)
     return models.metadata(out)

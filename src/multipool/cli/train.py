@@ -43,6 +43,9 @@ def main(
     jitter: Annotated[
         bool, typer.Option(help="Vary contrast, brightness and grain of each image.")
     ] = False,
+    init: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Weights to start from: file or name.")
+    ] = None,
     images: Annotated[int, typer.Option(metavar="N", help="Images to draw (shapes).")] = 20000,
     size: Annotated[int | None, typer.Option(metavar="PX", help="Side (folder).")] = None,
     data_dir: o.DataDir = None,
@@ -69,7 +72,7 @@ def main(
         jitter=jitter,
         seed=seed,
     )
-    recipe = Recipe(dataset, model, config, images, data_dir, size, half)
+    recipe = Recipe(dataset, model, config, images, data_dir, size, half, init)
     with _bar(epochs, hidden=quiet or json) as report:
         said = make_source(recipe, out, device=device, resume=resume, report=report)
     if json:
