@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -30,7 +31,7 @@ from multipool.ops import Network
 Facts = dict[str, Any]
 
 
-class Adapter(nn.Module):
+class Adapter(nn.Module, ABC):
     """A classifier that keeps learning from the unlabelled images it is asked about.
 
     A method says how to :meth:`_predict` and how to :meth:`_adapt`; it registers what it changes
@@ -72,9 +73,9 @@ class Adapter(nn.Module):
     def _build(self) -> None:
         """Make the method's networks and optimiser; :meth:`_keep` all that an update changes."""
 
+    @abstractmethod
     def _predict(self, images: Tensor) -> Tensor:
         """Return logits ``(B, L)`` for float images on the device, changing nothing."""
-        raise NotImplementedError
 
     def _adapt(self, images: Tensor, logits: Tensor) -> None:
         """Learn from the batch just predicted; call :meth:`_learn` for each update."""

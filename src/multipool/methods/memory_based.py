@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 
 import torch
@@ -56,9 +57,9 @@ class MemoryBased(Adapter):
         found = (logits, logits.argmax(dim=1), uncertainty(logits))
         return (*found, self.network.features()) if self._wants_features() else found
 
+    @abstractmethod
     def _train_pass(self, images: Tensor, view: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
         """Take one step on memory images ``(M, C, H, W)`` and their view; return the loss."""
-        raise NotImplementedError
 
     def _extra(self, stored: Retrieved) -> tuple[Tensor, ...]:
         """Return further tensors of the stored samples that :meth:`_train_pass` needs."""

@@ -46,7 +46,7 @@ class OnePass(Adapter):
 
     def _loss(self, logits: Tensor) -> Tensor:
         """Return the loss of a batch of logits ``(B, L)``."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must have a _loss, or a _train_pass of its own")
 
     def _train_pass(self, images: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
         """Take one step on ``images`` ``(B, C, H, W)``; return the loss and the logits."""
