@@ -35,7 +35,7 @@ def test_it_writes_a_model_and_prints_what_the_file_says(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--dataset", "nope"], "unknown dataset 'nope'; Choose one of: cifar10, cifar100"),
+        (["--dataset", "nope"], "unknown dataset 'nope'; choose one of: cifar10, cifar100"),
         (["--model", "wrn10"], "unknown model 'wrn10'; did you mean 'wrn10-1'?"),
         (["--epochs", "0"], "epochs must be positive, got 0"),
         (["--device", "gpu"], "unknown device 'gpu'"),

@@ -145,7 +145,7 @@ def test_a_cache_that_cannot_be_written_does_not_matter(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("val", 10), "unknown split 'val'; Choose one of: test, train"),
+        (("val", 10), "unknown split 'val'; choose one of: test, train"),
         (("train", 0), "count must be at least 1, got 0"),
         (("train", 5, -1), "seed must not be negative, got -1"),
     ],

@@ -62,7 +62,7 @@ def test_a_senseless_number_is_refused_by_name(bad):
     ],
 )
 def test_an_unknown_name_lists_the_known_ones(what):
-    with pytest.raises(ValueError, match=f"unknown {what} 'nothing'; Choose one of"):
+    with pytest.raises(ValueError, match=f"unknown {what} 'nothing'; choose one of"):
         MultiClusterMemory(100, **{what: "nothing"})
 
 

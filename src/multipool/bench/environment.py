@@ -48,7 +48,7 @@ def resolve(device: str) -> torch.device:
         found = torch.device(device)
     except RuntimeError:
         raise ValueError(
-            f"unknown device {device!r}; Choose one of: auto, cpu, cuda, cuda:N"
+            f"unknown device {device!r}; choose one of: auto, cpu, cuda, cuda:N"
         ) from None
     if found.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {device} was asked for, but torch finds no GPU; use cpu")

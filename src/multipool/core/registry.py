@@ -17,8 +17,8 @@ def unknown(what: str, name: object, known: Iterable[str]) -> ValueError:
     """
     names = sorted(known)
     near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f" did you mean '{near[0]}'?" if near else ""
-    return ValueError(f"unknown {what} {name!r};{hint} Choose one of: {', '.join(names)}")
+    hint = f"did you mean '{near[0]}'? Choose" if near else "choose"
+    return ValueError(f"unknown {what} {name!r}; {hint} one of: {', '.join(names)}")
 
 
 def lookup(table: Mapping[str, T], name: str, what: str) -> T:
