@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Literal, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -47,13 +47,24 @@ def progress(title: str, quiet: bool = False) -> Iterator[Show | None]:
         yield show
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """Print a table; the first ``left`` columns are words, the rest numbers."""
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: int = 1,
+    whole: int | None = None,
+) -> None:
+    """Print a table; the first ``left`` columns are words, the rest numbers.
+
+    The first ``whole`` columns are never broken into lines; left out: all the words.
+    """
+    whole = left if whole is None else whole
     # A pipe has no width of its own: cut nothing there.
     width = None if sys.stdout.isatty() else 200
     grid = Table(title=title, title_justify="left", header_style="bold")
     for index, column in enumerate(columns):
-        grid.add_column(column, justify="left" if index < left else "right", no_wrap=index < left)
+        side: Literal["left", "right"] = "left" if index < left else "right"
+        grid.add_column(column, justify=side, no_wrap=index < whole)
     for row in rows:
         grid.add_row(*row)
     Console(width=width).print(grid)

@@ -72,7 +72,9 @@ def list_(data_dir: _Dir = None, json: _Json = False) -> None:
         )
         for row, entry in zip(rows, CATALOG.values(), strict=True)
     ]
-    table("datasets", ("name", "what it is", "to fetch", "licence", "where"), cells, left=5)
+    table(
+        "datasets", ("name", "what it is", "to fetch", "licence", "where"), cells, left=5, whole=1
+    )
     say(f"Corrupted copies made from clean sets are kept in {cache_folder()}.")
 
 
