@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -27,9 +28,9 @@ def test_pixel_is_mean_and_biased_variance_of_each_channel(size, channels, side,
 def test_an_image_alone_has_the_descriptor_it_has_in_a_batch(name, seed):
     images = torch.rand(23, 3, 9, 9, generator=torch.Generator().manual_seed(seed))
     images[5:9] = images[0].mean()
-    together = on_grid(DESCRIPTORS[name](images))
-    alone = torch.cat([on_grid(DESCRIPTORS[name](image[None])) for image in images])
-    assert torch.equal(together, alone)
+    together = on_grid(DESCRIPTORS[name](images).numpy())
+    alone = [on_grid(DESCRIPTORS[name](image[None]).numpy()) for image in images]
+    assert np.array_equal(together, np.concatenate(alone))
 
 
 def test_the_input_stays_as_it_was():
@@ -41,7 +42,7 @@ def test_the_input_stays_as_it_was():
 
 
 def test_a_constant_image_has_no_variance():
-    assert on_grid(pixel(torch.full((1, 1, 31, 33), 0.3)))[0, 1] == 0
+    assert on_grid(pixel(torch.full((1, 1, 31, 33), 0.3)).numpy())[0, 1] == 0
 
 
 def test_spatial_mean_of_a_four_by_four_image_is_the_image():
@@ -59,4 +60,5 @@ def test_every_pixel_is_in_one_of_eight_bins():
 def test_channels_last_images_are_described_alike(name):
     images = torch.rand(5, 3, 8, 8)
     last = images.to(memory_format=torch.channels_last)
-    assert torch.equal(on_grid(DESCRIPTORS[name](images)), on_grid(DESCRIPTORS[name](last)))
+    both = [on_grid(DESCRIPTORS[name](batch).numpy()) for batch in (images, last)]
+    assert np.array_equal(*both)

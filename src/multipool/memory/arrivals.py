@@ -12,7 +12,7 @@ from torch import Tensor
 from multipool.core import check_images, check_range
 from multipool.memory.checks import column
 from multipool.memory.descriptors import Descriptor, feature, on_grid
-from multipool.memory.pieces import extent
+from multipool.memory.pixels import extent, on_host, plain
 
 
 @dataclass(frozen=True)
@@ -66,19 +66,21 @@ def arrive(batch: Batch, describe: Descriptor | None, num_classes: int) -> Arriv
     device = images.device
     described = _describe(batch, images, describe)
     # 8-bit pixels cannot leave the range, so they are not read.
-    checked = images.dtype != torch.uint8
-    bounds = extent(images) if checked else torch.zeros(2, dtype=torch.float64, device=device)
+    bounds = _bounds(images) if images.dtype != torch.uint8 else ()
     doubt, labels = batch.uncertainty, batch.labels
-    parts = [described.flatten(), bounds]
-    parts += [part.detach().to(device).double() for part in (doubt, labels) if part is not None]
-    packed = torch.cat(parts).cpu().numpy()
+    given = [part.detach().to(device) for part in (doubt, labels) if part is not None]
+    # All becomes float64 on the way; on an accelerator each call of its own would cost more.
+    packed = torch.cat((described.flatten(), *bounds, *given)).cpu().numpy()
 
     width = described.shape[1]
-    vectors, rest = packed[: size * width].reshape(size, width), packed[size * width :]
-    check_range(float(rest[0]), float(rest[1]))
+    vectors, rest = np.split(packed, [size * width])
+    vectors = on_grid(vectors.reshape(size, width))
+    if bounds:
+        check_range(float(rest[0]), float(rest[1]))
+        rest = rest[2:]
     if not np.isfinite(vectors).all():
         raise ValueError("features must be finite, got NaN or infinity; drop those samples")
-    values = rest[2 : 2 + size] if doubt is not None else np.zeros(size)
+    values = rest[:size] if doubt is not None else np.zeros(size)
     if not np.isfinite(values).all():
         raise ValueError("uncertainty must be finite, got NaN or infinity; drop those samples")
     marks = np.full(size, -1) if labels is None else rest[len(rest) - size :].astype(np.int64)
@@ -95,5 +97,12 @@ def _describe(batch: Batch, images: Tensor, describe: Descriptor | None) -> Tens
     if describe is feature:
         if batch.features is None:
             raise ValueError("descriptor 'feature' needs features=, the model's features (B, D)")
-        return on_grid(describe(batch.features.detach().to(images.device)))
-    return on_grid(describe(images))
+        return describe(batch.features.detach().to(images.device))
+    return describe(images)
+
+
+def _bounds(images: Tensor) -> list[Tensor]:
+    """Return the smallest and the largest pixel, one number each, where the images are."""
+    if on_host(images):
+        return [torch.from_numpy(extent(plain(images)))]
+    return [bound.view(1) for bound in torch.aminmax(images)]

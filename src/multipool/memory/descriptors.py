@@ -9,25 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from multipool.core import as_float
-from multipool.memory.pieces import pieces
+from multipool.memory.pixels import moments, on_host, plain
 
 Descriptor = Callable[[Tensor], Tensor]
 
 _GRID = 2.0**24
 
 
-def on_grid(vectors: Tensor) -> Tensor:
+def on_grid(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Round to multiples of 2^-24: then sums are exact in any order.
 
-    >>> float(on_grid(torch.tensor(0.1, dtype=torch.float64)) * 2**24)
+    >>> float(on_grid(np.array(0.1)) * 2**24)
     1677722.0
     """
-    return (vectors.double() * _GRID).round_() / _GRID
+    with np.errstate(all="ignore"):  # what is not finite is refused later
+        return np.asarray(np.rint(vectors * _GRID) / _GRID)
 
 
 def pixel(images: Tensor) -> Tensor:
@@ -38,14 +41,16 @@ def pixel(images: Tensor) -> Tensor:
     >>> pixel(torch.tensor([[[[0.0, 1.0]]]])).tolist()
     [[0.5, 0.25]]
     """
-    sums, squares, size = [], [], images[0, 0].numel()
-    for part in pieces(images):
-        exact = as_float(part).flatten(2).to(torch.float64, copy=True)  # (b, C, H*W)
-        sums.append(exact.sum(dim=2))
-        squares.append(exact.mul_(exact).sum(dim=2))
-    mean = torch.cat(sums) / size  # (B, C)
-    variance = torch.cat(squares) / size - mean * mean
-    return torch.stack((mean, variance), dim=2).flatten(1)
+    if not on_host(images):
+        exact = as_float(images).double().flatten(2)  # (B, C, H*W)
+        spread, centre = torch.var_mean(exact, dim=2, correction=0)
+        return torch.stack((centre, spread), dim=2).flatten(1)
+    size, (batch, channels) = images[0, 0].numel(), images.shape[:2]
+    with np.errstate(all="ignore"):  # the range check refuses NaN and infinity later
+        sums, squares = moments(plain(images).reshape(batch * channels, size))
+        mean = sums / size  # (B*C,)
+        both = np.stack((mean, squares / size - mean * mean), axis=1)
+    return torch.from_numpy(both.reshape(batch, 2 * channels))
 
 
 def spatial_mean(images: Tensor) -> Tensor:

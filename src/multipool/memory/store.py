@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from multipool.core import as_float, check_range
-from multipool.memory.pieces import pieces, rows_at_once
+from multipool.memory.pixels import eight_bits, on_host, plain
 
 STORAGES = ("uint8", "float")
-Slots = Sequence[int] | NDArray[np.int64]
+Rows = NDArray[np.int64]
+Slots = Sequence[int] | Rows
 
 
 class ImageStore:
@@ -27,6 +28,7 @@ class ImageStore:
         self.slots, self.storage = slots, storage
         self.buffer: Tensor | None = None  # (slots, C, H, W)
         self.dtype = torch.float32  # of the images handed out
+        self._scale: Tensor | None = None  # 255 on the device, made once
 
     def check(self, images: Tensor) -> None:
         """Raise ``ValueError`` unless images ``(B, C, H, W)`` have the stored shape."""
@@ -55,18 +57,28 @@ class ImageStore:
 
     def write(self, slots: Sequence[int], images: Tensor, rows: Sequence[int]) -> None:
         """Put ``images[rows]`` into ``slots``: one indexed write, on a CPU one a piece."""
-        buffer = self._made()
+        buffer, images = self._made(), images.detach()
         if len(slots) == 0:
             return
-        images, start = images.detach(), 0
+        if not on_host(images):
+            self._write_there(buffer, slots, images, rows)
+            return
+        places, chosen = np.array((slots, rows), dtype=np.int64)
+        if 2 * len(rows) < len(images):  # else to store some in vain is cheaper than to choose
+            images, chosen = images.index_select(0, torch.from_numpy(chosen)), np.arange(len(rows))
+        stored = _bytes(self._stored(images, buffer.dtype).contiguous())
+        _bytes(buffer)[places] = stored[chosen]
+
+    def _write_there(
+        self, buffer: Tensor, slots: Sequence[int], images: Tensor, rows: Sequence[int]
+    ) -> None:
+        """Write on an accelerator, with one copy of indices to it."""
         if len(rows) == len(images):
-            parts = pieces(images)
+            places = _index(slots, images.device)
         else:
-            index = _index(rows, images.device).split(rows_at_once(images))
-            parts = tuple(images.index_select(0, part) for part in index)
-        for part in parts:
-            _put(buffer, slots[start : start + len(part)], self._stored(part, buffer.dtype))
-            start += len(part)
+            places, chosen = _index((slots, rows), images.device)
+            images = images.index_select(0, chosen)
+        buffer.index_copy_(0, places, self._stored(images, buffer.dtype))
 
     def _stored(self, images: Tensor, dtype: torch.dtype) -> Tensor:
         """Return images in the type of the buffer."""
@@ -74,8 +86,10 @@ class ImageStore:
             return as_float(images).to(dtype)
         if images.dtype == torch.uint8:
             return images
+        if on_host(images):
+            return torch.from_numpy(eight_bits(plain(images)))
         exact = images if images.dtype == torch.float64 else images.float()
-        return _rounded(exact * 255).to(torch.int16).to(torch.uint8)  # twice as fast by int16
+        return (exact * 255).round_().to(torch.uint8)
 
     def raw(self, slots: Slots) -> Tensor:
         """Return a copy of the slots as stored; ``(0, 0, 0, 0)`` before the first batch."""
@@ -91,12 +105,15 @@ class ImageStore:
         if self.storage == "float":
             return images
         with torch.inference_mode(False):
-            # Divided by a tensor: a GPU would multiply by the rounded reciprocal of a number.
-            scale = torch.full((), 255, dtype=self.dtype, device=images.device)
-            result = torch.empty(images.shape, dtype=self.dtype, device=images.device)
-            for part, stored in zip(pieces(result), pieces(images), strict=True):
-                part.copy_(stored).div_(scale)
-            return result
+            if on_host(images) and self.dtype != torch.bfloat16:  # numpy's lack
+                result = torch.empty(images.shape, dtype=self.dtype)
+                levels = result.numpy()
+                np.divide(images.numpy(), 255, out=levels, dtype=levels.dtype)
+                return result
+            # By a tensor: a GPU would multiply by the rounded reciprocal of a number.
+            if self._scale is None or self._scale.device != images.device:
+                self._scale = torch.full((), 255, dtype=self.dtype, device=images.device)
+            return torch.div(images, self._scale)
 
     def restore(self, images: Tensor, dtype: Tensor, members: int) -> None:
         """Take over saved images as slots 0 to M-1, or raise ``ValueError``."""
@@ -116,7 +133,7 @@ class ImageStore:
 
     def clear(self) -> None:
         """Forget the images, their shape and their type."""
-        self.buffer, self.dtype = None, torch.float32
+        self.buffer, self.dtype, self._scale = None, torch.float32, None
 
     @property
     def nbytes(self) -> int:
@@ -129,35 +146,19 @@ class ImageStore:
         return self.buffer
 
 
-def _index(rows: Slots, device: torch.device) -> Tensor:
+def _index(rows: Slots | tuple[Slots, Slots], device: torch.device) -> Tensor:
     return torch.from_numpy(np.asarray(rows, dtype=np.int64)).to(device)
 
 
 def _get(buffer: Tensor, slots: Slots) -> Tensor:
     """Return a copy of rows of the buffer."""
-    if buffer.device.type != "cpu":
+    if not on_host(buffer):
         return buffer.index_select(0, _index(slots, buffer.device))
     found = torch.empty(len(slots), *buffer.shape[1:], dtype=buffer.dtype)
-    _bytes(found)[:] = _bytes(buffer)[np.asarray(slots, dtype=np.int64)]
+    _bytes(buffer).take(np.asarray(slots, dtype=np.int64), axis=0, out=_bytes(found), mode="clip")
     return found
-
-
-def _put(buffer: Tensor, slots: Slots, images: Tensor) -> None:
-    """Write images ``(M, C, H, W)`` into rows of the buffer."""
-    if buffer.device.type != "cpu":
-        buffer[_index(slots, buffer.device)] = images
-    else:
-        _bytes(buffer)[np.asarray(slots)] = _bytes(images.contiguous())
 
 
 def _bytes(images: Tensor) -> NDArray[np.uint8]:
     """Return a view ``(M, bytes)``: whole rows move ten times as fast as by torch's indexing."""
     return images.flatten(1).view(torch.uint8).numpy()
-
-
-def _rounded(values: Tensor) -> Tensor:
-    """Round in place, half to even."""
-    if values.device.type != "cpu":
-        return values.round_()
-    np.rint(values.numpy(), out=values.numpy())  # torch would start threads for 2048 numbers
-    return values
