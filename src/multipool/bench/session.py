@@ -40,6 +40,8 @@ class Session:
         diagnose: bool = False,
     ) -> None:
         self.experiment, self.device = experiment, device
+        if device.type == "cuda":  # a worker does many runs, and each reports its own peak
+            torch.cuda.reset_peak_memory_stats(device)
         tell("dataset and model")
         dataset = loader.dataset(experiment)
         model = loader.model(experiment, dataset.num_classes, device)
@@ -59,6 +61,7 @@ class Session:
             source=source,
             seed=experiment.seed,
             guard=experiment.guard,
+            fallback=experiment.fallback,
             options=experiment.method_options(),
             memory_options=experiment.memory_options or None,
             precision=experiment.precision,
