@@ -15,6 +15,7 @@ from multipool.bench.figures import (
     Picture,
     Table,
     blank,
+    faced,
     write_picture,
 )
 from multipool.diagnostics import Clusterability, Plane
@@ -32,8 +33,11 @@ _MOST_POINTS = 2000  # of a stream in one panel
 _MARKERS = "oD^vPX"
 
 
-def draw_stream(found: Sequence[Clusterability], folder: Path) -> Picture:
-    """Draw in how many windows each K* was found, a panel a descriptor (Fig. 1a)."""
+def draw_stream(found: Sequence[Clusterability], folder: Path, face: str = "") -> Picture:
+    """Draw in how many windows each K* was found, a panel a descriptor (Fig. 1a).
+
+    ``face`` is a line of its own above the figure.
+    """
     table: Table = [["descriptor", "covariance", "window", "first sample", "K*"]]
     for one in found:
         for first, best in zip(one.starts, one.best, strict=True):
@@ -53,17 +57,26 @@ def draw_stream(found: Sequence[Clusterability], folder: Path) -> Picture:
         panels[0].set_ylabel(f"windows of {found[0].window}")
         return figure
 
-    return write_picture("fig1a", "Modes of the stream", folder, draw, table)
+    return write_picture("fig1a", "Modes of the stream", folder, faced(draw, face), table)
 
 
-def draw_memory(watched: Sequence[Watched], folder: Path) -> list[Picture]:
-    """Draw quality over time (Fig. 4) and, where there are snapshots, what was held."""
-    drawn = [write_picture("fig4", "Memory quality over time", folder, *_quality(watched))]
+def draw_memory(
+    watched: Sequence[Watched], folder: Path, face: str = "", only: str | None = None
+) -> list[Picture]:
+    """Draw quality over time (Fig. 4) and, where there are snapshots, what was held.
+
+    ``face`` is a line of its own above each figure; ``only`` names one of them.
+    """
+    title = "What the memories hold, in descriptor space"
+    made = {"fig4": ("Memory quality over time", _quality(watched))}
     if all(one.snapshots for one in watched):
-        title = "What the memories hold, in descriptor space"
-        drawn.append(write_picture("figS2", title, folder, *_contents(watched, slice(None))))
-        drawn.append(write_picture("fig1b", title, folder, *_contents(watched, slice(-1, None))))
-    return drawn
+        made["figS2"] = (title, _contents(watched, slice(None)))
+        made["fig1b"] = (title, _contents(watched, slice(-1, None)))
+    return [
+        write_picture(name, title, folder, faced(draw, face), table)
+        for name, (title, (draw, table)) in made.items()
+        if only in (None, name)
+    ]
 
 
 def _quality(watched: Sequence[Watched]) -> tuple[Drawing, Table]:

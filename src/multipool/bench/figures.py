@@ -94,6 +94,18 @@ def blank(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def faced(draw: Drawing, face: str) -> Drawing:
+    """Return the drawing with a title that says at what scale it was made; "" changes nothing."""
+
+    def drawn() -> Figure:
+        figure = draw()
+        if face:
+            figure.suptitle(face, size=9)
+        return figure
+
+    return drawn
+
+
 def _errors(section: Section) -> tuple[Drawing, Table]:
     """Return one dot a row, with a bar of one standard deviation where there are seeds."""
     rows = section.rows

@@ -1,0 +1,146 @@
+"""Figures 3 and S1; each says at what scale it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multipool.bench.figures import (
+    COLOURS,
+    INK,
+    RULE,
+    Drawing,
+    Table,
+    blank,
+    faced,
+    write_picture,
+)
+from multipool.bench.reproduce.cell import Cell
+from multipool.bench.reproduce.grids import CLUSTERS, HOSTS, SIZES
+from multipool.data.corruptions import COMMON
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_LOOKS = {"single": (COLOURS[0], "", "o", "-"), "mcm": (COLOURS[1], "//", "s", "--")}
+Cells = Mapping[tuple[str, str], Cell]
+
+
+def draw_scaling(cells: Sequence[Cell], folder: Path, face: str) -> list[Path]:
+    """Draw Fig. 3: bars are errors, lines times, a panel a method."""
+    by_place = {(cell.row, cell.column): cell for cell in cells}
+    hosts = [h for h in HOSTS if by_place.get((f"{h}, single 64", "error"), Cell("", "")).values]
+
+    def draw() -> Figure:
+        figure = blank(3.4 * max(1, len(hosts)), 3.4)
+        panels = figure.subplots(1, max(1, len(hosts)), sharey=True, squeeze=False)[0]
+        for axes, host in zip(panels, hosts, strict=False):
+            _scaling_panel(axes, host, by_place)
+        panels[0].set_ylabel("error (%), bars")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
+        return figure
+
+    return _written("fig3", "Larger pools against more clusters", folder, draw, cells, face)
+
+
+def _scaling_panel(axes: Axes, host: str, cells: Cells) -> None:
+    """Draw one method: two bars a size, and the time of the stream over them."""
+    times = axes.twinx()
+    errors = []
+    for place, (memory, (colour, hatch, marker, style)) in enumerate(_LOOKS.items()):
+        error = [cells.get((f"{host}, {memory} {size}", "error")) for size in SIZES]
+        heights = [float("nan") if c is None or c.ours is None else c.ours for c in error]
+        spread = [0.0 if c is None else c.std or 0.0 for c in error]
+        x = [index + (place - 0.5) * 0.4 for index in range(len(SIZES))]
+        name = "one pool" if memory == "single" else "MCM, clusters of 64"
+        look: dict[str, Any] = {
+            "color": colour,
+            "hatch": hatch,
+            "edgecolor": "white",
+            "alpha": 0.75,
+        }
+        axes.bar(x, heights, 0.38, yerr=spread, label=f"{name}, error", **look)
+        found = [cells.get((f"{host}, {memory} {size}", "time")) for size in SIZES]
+        seconds = [float("nan") if c is None or c.ours is None else c.ours for c in found]
+        line = {"color": INK, "marker": marker, "linestyle": style, "markerfacecolor": colour}
+        times.plot(range(len(SIZES)), seconds, markersize=6, linewidth=1.2, **line)  # type: ignore[arg-type]
+        axes.plot([], [], label=f"{name}, time", **line)  # type: ignore[arg-type]
+        errors += [height for height in heights if height == height]
+    axes.set_xticks(range(len(SIZES)), [str(size) for size in SIZES])
+    axes.set_xlabel("samples held at most")
+    axes.set_title(host, size=10)
+    low, high = min(errors), max(errors)
+    axes.set_ylim(low - 0.6 * (high - low + 0.5), high + 0.5 * (high - low + 0.5))
+    times.set_ylim(0, None)
+    times.set_ylabel("seconds for 150,000 images, lines", size=8)
+    times.spines["right"].set_visible(True)
+
+
+def draw_clusters(cells: Sequence[Cell], folder: Path, face: str) -> list[Path]:
+    """Draw Fig. S1: error by the most clusters, and its heat map by corruption."""
+    by_place = {(cell.row, cell.column): cell for cell in cells}
+
+    def draw() -> Figure:
+        figure = blank(11.0, 4.2)
+        left, right = figure.subplots(1, 2, width_ratios=(1, 2.1))
+        _curve(left, by_place)
+        _heat(right, by_place, figure)
+        return figure
+
+    return _written("figS1", "Error by the most clusters", folder, draw, cells, face)
+
+
+def _curve(axes: Axes, cells: Cells) -> None:
+    found = [(k, cells.get((f"K_max {k}", "error"))) for k in CLUSTERS]
+    there = [(k, c.ours, c.std or 0.0) for k, c in found if c is not None and c.ours is not None]
+    if not there:
+        return
+    most, errors, spread = zip(*there, strict=True)
+    axes.errorbar(most, errors, yerr=spread, marker="o", color=COLOURS[0], capsize=3)
+    best = min(there, key=lambda one: one[1])[0]
+    axes.axvline(best, color=COLOURS[1], linestyle="--", label=f"least error: {best}")
+    axes.set_xticks(CLUSTERS)
+    axes.set_xlabel("most clusters, K_max")
+    axes.set_ylabel("error (%)")
+    axes.grid(axis="y")
+    axes.legend(fontsize=9)
+
+
+def _heat(axes: Axes, cells: Cells, figure: Figure) -> None:
+    """Draw each corruption against its own mean over K_max, so that the columns compare."""
+    import numpy as np
+
+    grid = np.full((len(COMMON), len(CLUSTERS)), np.nan)
+    for (y, domain), (x, most) in ((a, b) for a in enumerate(COMMON) for b in enumerate(CLUSTERS)):
+        cell = cells.get((f"K_max {most}", domain))
+        if cell is not None and cell.ours is not None:
+            grid[y, x] = cell.ours
+    if np.isnan(grid).all():
+        return
+    shown = grid - np.nanmean(grid, axis=1, keepdims=True)
+    picture = axes.imshow(shown, cmap="cividis_r", aspect="auto")
+    middle = (np.nanmin(shown) + np.nanmax(shown)) / 2
+    for (y, x), value in np.ndenumerate(grid):
+        if not np.isnan(value):
+            ink = "white" if shown[y, x] > middle else "black"
+            axes.text(x, y, f"{value:.1f}", ha="center", va="center", color=ink, fontsize=8)
+    axes.set_xticks(range(len(CLUSTERS)), [str(most) for most in CLUSTERS])
+    axes.set_yticks(range(len(COMMON)), [name.replace("_", " ") for name in COMMON], fontsize=8)
+    axes.set_xlabel("most clusters, K_max")
+    axes.spines[:].set_edgecolor(RULE)
+    figure.colorbar(picture, ax=axes, label="error less the row's mean (points)", pad=0.01)
+
+
+def _written(
+    name: str, title: str, folder: Path, draw: Drawing, cells: Sequence[Cell], face: str
+) -> list[Path]:
+    table: Table = [["scale", "part", "row", "column", "seeds", "ours", "std", "paper"]]
+    for cell in cells:
+        if cell.ours is not None:
+            std = None if cell.std is None else round(cell.std, 4)
+            numbers = [len(cell.values), round(cell.ours, 4), std, cell.paper]
+            table.append([face, cell.part, cell.row, cell.column, *numbers])
+    return list(write_picture(name, title, folder, faced(draw, f"{title}\n{face}"), table).files)
