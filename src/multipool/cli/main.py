@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "demo": "Compare methods and memories on the embedded dataset, in two minutes.",
     "run": "Run one method on one stream and write what it got right.",
     "sweep": "Run a grid of experiments from a file, each of them once.",
+    "reproduce": "Make a table or figure of the paper again, beside its numbers.",
     "report": "Make one page of all the runs in a folder.",
     "statistics": "Make source statistics once, for methods that need them.",
     "diagnose": "Count a stream's modes; measure how well memories cover it.",

@@ -95,7 +95,7 @@ def main(
         _show_plan(planned, count, json, quiet)
         return
     say(_sentence(planned, count), quiet or json)
-    with _watching(planned, count, quiet or json) as tell:
+    with watching(planned, count, quiet or json) as tell:
         ended = sweep(runs, out, backend=backend, options=options, tell=tell)
     _show_end(ended, out, json, quiet)
     if ended.failed:
@@ -156,7 +156,8 @@ def _show_end(ended: Ended, out: Path, json: bool, quiet: bool) -> None:
 
 
 @contextmanager
-def _watching(planned: Plan, workers: int, quiet: bool) -> Iterator[Tell | None]:
+def watching(planned: Plan, workers: int, quiet: bool) -> Iterator[Tell | None]:
+    """Yield what shows how far a sweep is; None if nothing is to be shown."""
     with progress("sweep", quiet) as show:
         yield None if show is None else _Watch(show, planned, workers)
 
