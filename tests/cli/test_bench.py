@@ -17,6 +17,7 @@ def small(tiny, monkeypatch):
 
 def test_methods_are_measured_with_every_memory(call, small):
     args = ("bench", "methods", "--methods", "source,rotta", "--batches", 2, "--batch-size", 8)
+    args += ("--warm-up", 1)
     code, out, _ = call(*args, "--json")
     rows = json.loads(out)
     assert code == 0

@@ -47,6 +47,9 @@ def methods(
     methods: _NAMES = None,
     batch_size: o.BatchSize = 64,
     batches: _BATCHES = 20,
+    warm_up: Annotated[
+        int, typer.Option(metavar="N", help="Batches before; a GPU gets to know batch sizes.")
+    ] = 5,
     weights: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Another model than the embedded one: file or name."),
@@ -76,6 +79,7 @@ def methods(
         [(method, memory) for method, memory in every_pair() if method in wanted],
         batch_size=batch_size,
         batches=batches,
+        warm_up=warm_up,
         precision=precision,
         compile=compile,
         progress=lambda name: say(f"measuring {name}", quiet or json),
