@@ -418,6 +418,24 @@ def test_one_copy_to_the_host_an_add_and_none_a_retrieve(monkeypatch):
     assert transfers.reads == 0
 
 
+@pytest.mark.parametrize("storage", ["uint8", "float"])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64])
+def test_the_way_of_an_accelerator_leads_to_the_same_state(monkeypatch, storage, dtype):
+    host, device = (MultiClusterMemory(100, 8, 3, 0.2, storage=storage) for _ in range(2))
+    for images, doubt, labels in drifting(4, size=20):
+        images = (images * 255).to(dtype) if dtype == torch.uint8 else images.to(dtype)
+        host.add(images, doubt, labels)
+        with monkeypatch.context() as elsewhere:
+            for name in ("arrivals", "descriptors", "store"):
+                elsewhere.setattr(f"multipool.memory.{name}.on_host", lambda images: False)
+            device.add(images, doubt, labels)
+            drawn = device.retrieve(9)
+        expected = host.retrieve(9)
+        assert torch.equal(drawn.images, expected.images)
+        assert drawn.images.dtype == expected.images.dtype
+    same_state(host.state_dict(), device.state_dict())
+
+
 @pytest.mark.parametrize(("storage", "bytes_a_number"), [("uint8", 1), ("float", 4)])
 def test_it_takes_all_its_images_and_little_more(storage, bytes_a_number):
     memory = MultiClusterMemory(100, storage=storage)

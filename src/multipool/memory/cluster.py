@@ -7,75 +7,95 @@ from numpy.typing import NDArray
 
 from multipool.memory.distances import Array
 
+Whole = NDArray[np.int64]
+
 # Rows of Cluster.whole; Cluster.real holds the D descriptor rows, then these two.
 SERIAL, INDEX, SLOT, LABEL = range(4)
 UNCERTAINTY, DOUBT = -2, -1
 
 
+def pack(real: Array, whole: Whole) -> Array:
+    """Return ``(D+6, M)`` that holds the bits of ``real`` (D+2, M) and ``whole`` (4, M)."""
+    # One array, since to copy a member takes as long whether it has 4 numbers or 12.
+    return np.concatenate((real, whole.view(np.float64)))
+
+
 class Cluster:
     """Up to N members in any order, with the exact sum of their descriptors.
 
-    A column a member, so that a row is contiguous: ``real`` is ``(D+2, N)`` with descriptor,
-    uncertainty and the uncertainty term of H(x); ``whole`` is ``(4, N)`` with serial number,
-    index in the stream (equal to it unless ages count calls), slot of the image and label.
+    A column a member, so that a row is contiguous. ``members`` packs two arrays: ``real`` is
+    ``(D+2, N)`` with descriptor, uncertainty and the uncertainty term of H(x); ``whole`` is
+    ``(4, N)`` with serial number, index in the stream (equal to it unless ages count calls),
+    slot of the image and label.
     """
 
     __slots__ = (
-        "ages_from", "centre", "created", "doubt", "last_used", "points", "real", "size", "spot",
-        "total", "whole",
+        "ages_from", "anchor", "centre", "created", "doubt", "kept", "last_used", "members",
+        "points", "reach", "real", "size", "spot", "total", "whole",
     )  # fmt: skip
 
     def __init__(self, width: int, capacity: int, created: int) -> None:
-        self.real = np.empty((width + 2, capacity))
-        self.whole = np.empty((4, capacity), dtype=np.int64)
+        self.members = np.empty((width + 6, capacity))
+        self.real, self.whole = self.members[:-4], self.members[-4:].view(np.int64)
         # Views made once, since each costs as much as adding 64 numbers; ``size`` entries count.
         self.points = self.real[:-2].T  # (N, D)
         self.doubt, self.ages_from = self.real[DOUBT], self.whole[INDEX]  # (N,)
         self.size, self.created, self.last_used = 0, created, created
         self.total = np.zeros(width)
-        self.centre, self.spot = self.total, [0.0] * width  # the centroid, as array and as list
+        self.centre, self.spot = np.zeros(width), (0.0,) * width  # the centroid, twice
+        # What Scores keeps about a full cluster; nothing depends on it but time.
+        self.kept = np.empty(capacity)
+        self.anchor: tuple[float, ...] | None = None
+        self.reach = 0.0
 
-    def append(self, real: Array, whole: NDArray[np.int64]) -> None:
-        """Add a member."""
-        self.real[:, self.size] = real
-        self.whole[:, self.size] = whole
-        self.total += self.points[self.size]
-        self.size += 1
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its numbers, those of the anchor included before there is one."""
+        arrays = (self.members, self.kept, self.total, self.centre)
+        return sum(array.nbytes for array in arrays) + 2 * 32 * len(self.spot)  # 32 in a tuple
+
+    def append(self, member: Array, slot: int) -> None:
+        """Add a member, packed ``(D+6,)``, whose image is in a slot."""
+        position = self.size
+        self.members[:, position] = member
+        self.whole[SLOT, position] = slot
+        self.total += self.points[position]
+        self.size = position + 1
         self._settle()
 
-    def replace(self, position: int, real: Array, whole: NDArray[np.int64]) -> None:
-        """Put a newcomer in a member's place."""
-        point = self.points[position]
+    def replace(self, position: int, member: Array) -> int:
+        """Put a newcomer, packed ``(D+6,)``, in a member's place and slot; return the slot."""
+        point, slot = self.points[position], int(self.whole[SLOT, position])
         self.total -= point
-        self.real[:, position] = real
+        self.members[:, position] = member
         self.total += point
-        self.whole[:, position] = whole
+        self.whole[SLOT, position] = slot
         self._settle()
+        return slot
 
-    def fill(self, real: Array, whole: NDArray[np.int64]) -> None:
-        """Set all members at once."""
-        self.size = real.shape[1]
-        self.real[:, : self.size] = real
-        self.whole[:, : self.size] = whole
-        self.total = np.add.reduce(real[:-2], axis=1)
+    def fill(self, members: Array) -> None:
+        """Set all members at once, packed ``(D+6, M)``."""
+        self.size = members.shape[1]
+        self.members[:, : self.size] = members
+        self.total = np.add.reduce(members[:-6], axis=1)
         self._settle()
 
     def _settle(self) -> None:
-        self.centre = self.total / self.size
-        self.spot = self.centre.tolist()
+        np.divide(self.total, self.size, out=self.centre)
+        self.spot = tuple(self.centre.tolist())
 
-    def order(self) -> NDArray[np.int64]:
+    def order(self) -> Whole:
         """Return the positions of the members by arrival ``(M,)``."""
         return self.whole[SERIAL, : self.size].argsort()
 
 
 def keep(
     uncertainty: Array,
-    serial: NDArray[np.int64],
-    labels: NDArray[np.int64],
+    serial: Whole,
+    labels: Whole,
     capacity: int,
     class_quota: int | None = None,
-) -> NDArray[np.int64]:
+) -> Whole:
     """Return who of a union stays, in order of arrival (Sec. 3.3).
 
     The ``capacity`` members of lowest uncertainty; among equals the newer. With a quota, no more
@@ -93,9 +113,7 @@ def keep(
     return chosen[serial[chosen].argsort()]
 
 
-def _within_quota(
-    ranked: NDArray[np.int64], labels: NDArray[np.int64], quota: int
-) -> NDArray[np.int64]:
+def _within_quota(ranked: Whole, labels: Whole, quota: int) -> Whole:
     seen: dict[int, int] = {}
     kept = []
     for row in ranked.tolist():
@@ -110,13 +128,15 @@ def merge(
     first: Cluster, second: Cluster, class_quota: int | None = None
 ) -> tuple[Cluster, list[int]]:
     """Return the union of two clusters, cut to the capacity, and the slots that it frees."""
-    real = np.concatenate((first.real[:, : first.size], second.real[:, : second.size]), axis=1)
-    whole = np.concatenate((first.whole[:, : first.size], second.whole[:, : second.size]), axis=1)
-    width, capacity = len(first.total), first.real.shape[1]
+    union = np.concatenate((first.members[:, : first.size], second.members[:, : second.size]), 1)
+    real, whole = union[:-4], union[-4:].view(np.int64)
+    width, capacity = len(first.total), first.members.shape[1]
     stay = keep(real[UNCERTAINTY], whole[SERIAL], whole[LABEL], capacity, class_quota)
     merged = Cluster(width, capacity, min(first.created, second.created))
     merged.last_used = max(first.last_used, second.last_used)
-    merged.fill(real[:, stay], whole[:, stay])
-    left = np.ones(whole.shape[1], dtype=bool)
+    merged.fill(union.take(stay, axis=1))
+    if len(stay) == union.shape[1]:
+        return merged, []
+    left = np.ones(union.shape[1], dtype=bool)
     left[stay] = False
     return merged, whole[SLOT, left].tolist()

@@ -1,8 +1,8 @@
 """Which two clusters to merge once all ``K_max`` are taken (Sec. 3.3; Table 4 compares them).
 
 Each function takes a view of at least two clusters and the distance from points ``(M, D)`` to a
-point ``(D,)``, and returns positions ``i < j``; ``None`` means: merge nothing, the newcomer joins
-its nearest cluster. Ties go to the lowest position.
+point ``(D,)`` or to one each ``(M, D)``, and returns positions ``i < j``; ``None`` means: merge
+nothing, the newcomer joins its nearest cluster. Ties go to the lowest position.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ Consolidation = Callable[[ClusterView, Gaps], Pair | None]
 def adjacent(view: ClusterView, gaps: Gaps) -> Pair:
     """Choose the closest pair among clusters created one after the other (ACC), in O(K)."""
     points = view.centroids
-    steps = [gaps(points[k + 1 : k + 2], points[k])[0] for k in range(len(view) - 1)]
-    first = int(np.argmin(steps))
+    first = int(gaps(points[1:], points[:-1]).argmin())
     return first, first + 1
 
 

@@ -1,8 +1,9 @@
 """How far descriptors are from one of them; one choice serves assignment, merging and H(x).
 
-Each function takes points ``(M, D)``, one point ``(D,)`` and a precision matrix ``(D, D)`` that
-only ``mahalanobis`` reads, and returns ``(M,)``. All is float64, and a point's distance does not
-depend on how many others are asked for with it: equal points tie exactly.
+Each function takes points ``(M, D)``, one point ``(D,)`` or one for each ``(M, D)``, and a
+precision matrix ``(D, D)`` that only ``mahalanobis`` reads, and returns ``(M,)``. All is float64,
+and a point's distance does not depend on how many others are asked for with it: equal points tie
+exactly.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ def cosine(points: Array, point: Array, precision: Array | None = None) -> Array
     """Return 1 - cos; a zero vector is at 1 from everything but another zero vector."""
     dots, squares = _sums(points * point), _sums(points * points)
     # One root of the product, not a product of roots: a vector is then at exactly 0 from itself.
-    norms = np.sqrt(squares * _sums((point * point)[None]))
+    others = _sums(np.atleast_2d(point * point))
+    norms = np.sqrt(squares * others)
     gaps = 1 - np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 0)
-    gaps[(squares == 0) & (not point.any())] = 0.0
+    gaps[(squares == 0) & (others == 0)] = 0.0
     return gaps
 
 

@@ -71,7 +71,7 @@ def read(options: MultiClusterOptions, state: Mapping[str, Tensor]) -> Organiser
         organiser.covariance.products[:] = arrays["seen_products"]
     organiser.adopt(
         np.stack([arrays[name] for name in ("sizes", "created", "last_used")]),
-        organiser.rows(arrays["descriptors"], arrays["uncertainty"]),
+        organiser.reals(arrays["descriptors"], arrays["uncertainty"]),
         np.column_stack([arrays[name] for name in ("serial", "index", "labels")]),
     )
     return organiser

@@ -1,0 +1,127 @@
+"""Find who makes room: the member with the highest H(x) (Eq. 5), mostly without all scores."""
+
+from __future__ import annotations
+
+from math import dist, isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multipool.memory.cluster import DOUBT, SERIAL, Cluster
+from multipool.memory.consolidations import Gaps
+from multipool.memory.distances import Array
+from multipool.memory.options import MultiClusterOptions
+from multipool.memory.replacements import REPLACEMENTS, always, highest, timeliness
+
+Positions = NDArray[np.int64]
+CLOSE = 1e-9  # far above the rounding of a distance, far below any that matters
+_ALL = slice(None)
+_FEW = 8  # candidates that are weighed one by one in less time than all members at once
+
+
+class Scores:
+    """H(x) = timeliness + doubt + distance_weight times the distance to the centroid.
+
+    Of the three only the distance costs much. So a full cluster keeps, for every member, doubt
+    and weighted distance to its *anchor*: the centroid when they were last computed. While the
+    centroid is within g of the anchor, each score is within distance_weight g of the one that
+    the kept number gives, and only members within twice that of the highest can be the highest.
+    They are weighed with ``math.dist``; where its rounding could decide, exactly as all others.
+    """
+
+    def __init__(self, options: MultiClusterOptions, gaps: Gaps) -> None:
+        self._capacity, self._weight = options.capacity, options.distance_weight
+        self._age_weight = options.age_weight
+        self._anchors = options.distance == "l2"  # what math.dist computes
+        self._replaces = REPLACEMENTS[options.replacement]
+        self._gaps = gaps
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the table of timeliness by age, which is as large as it is quickly made."""
+        self._by_age: Array | None = None
+
+    def worst(self, cluster: Cluster, now: int) -> int:
+        """Return the position of the highest H(x) in a full cluster, of equals the older."""
+        if cluster.anchor is None:
+            return self._anchor(cluster, now)
+        scores = self._timeliness(now - cluster.ages_from)
+        scores += cluster.kept
+        top = int(scores.argmax())
+        slack = 2 * self._weight * dist(cluster.spot, cluster.anchor) + self.rounding(cluster)
+        near = (scores >= scores[top] - slack).nonzero()[0]
+        if len(near) == 1:
+            return top
+        if len(near) > _FEW:
+            return self._anchor(cluster, now)
+        about = [(self.about(cluster, position, now), position) for position in near.tolist()]
+        about.sort()
+        if about[-1][0] - about[-2][0] > self.rounding(cluster):
+            return about[-1][1]
+        return self.exact(cluster, near, now)[0]
+
+    def gives_way(
+        self, cluster: Cluster, leaving: int, newcomer: Array, gap: float, now: int
+    ) -> bool:
+        """Return whether a member leaves for a packed newcomer of age 0, ``gap`` away or nearly."""
+        if self._replaces is always:
+            return True
+        doubt = float(newcomer[:-4][DOUBT])
+        known, far = self._age_weight / 2 + doubt, self._weight * gap
+        if cluster.anchor is not None:
+            worst = self.about(cluster, leaving, now)
+            if abs(worst - known - far) > self.rounding(cluster) + CLOSE * (abs(doubt) + far):
+                return self._replaces(worst, known + far)
+        _, worst = self.exact(cluster, np.array([leaving]), now)
+        far = self._weight * float(self._gaps(cluster.centre[None], newcomer[:-6])[0])
+        return self._replaces(worst, known + far)
+
+    def exact(self, cluster: Cluster, rivals: Positions, now: int) -> tuple[int, float]:
+        """Return position and score of the rival with the highest H(x), of equals the older."""
+        scores, _ = self._exact(cluster, rivals, now)
+        chosen = highest(scores, cluster.whole[SERIAL, rivals])
+        return int(rivals[chosen]), float(scores[chosen])
+
+    def about(self, cluster: Cluster, position: int, now: int) -> float:
+        """Return one member's H(x), right but for ``rounding``; for the l2 distance only."""
+        timely = self._timeliness(now - cluster.ages_from[position])
+        gap = dist(cluster.spot, cluster.points[position].tolist())
+        return float(timely) + float(cluster.doubt[position]) + self._weight * gap
+
+    def rounding(self, cluster: Cluster) -> float:
+        """Return a bound on what rounding does to scores of an anchored cluster."""
+        return CLOSE * (1 + self._age_weight + cluster.reach)
+
+    def keep(self, cluster: Cluster, position: int, point: tuple[float, ...]) -> None:
+        """Take note of a newcomer among the members of an anchored cluster."""
+        if cluster.anchor is not None:
+            doubt, far = float(cluster.doubt[position]), self._weight * dist(point, cluster.anchor)
+            cluster.kept[position] = doubt + far
+            cluster.reach = max(cluster.reach, abs(doubt) + far)
+
+    def _anchor(self, cluster: Cluster, now: int) -> int:
+        """Return the position of the highest H(x), found exactly; keep the terms on the way."""
+        scores, gaps = self._exact(cluster, _ALL, now)
+        if self._anchors:
+            reach = float(np.abs(cluster.doubt).max()) + float(gaps.max())
+            if isfinite(reach):
+                np.add(cluster.doubt, gaps, out=cluster.kept)
+                cluster.anchor, cluster.reach = cluster.spot, reach
+        return highest(scores, cluster.whole[SERIAL])
+
+    def _exact(self, cluster: Cluster, rivals: slice | Positions, now: int) -> tuple[Array, Array]:
+        """Return scores and weighted distances ``(M,)``; this is what a decision stands on."""
+        # H(x) = timeliness + doubt + distance, added in this order.
+        scores = self._timeliness(now - cluster.ages_from[rivals])
+        scores += cluster.doubt[rivals]
+        gaps = self._gaps(cluster.points[rivals], cluster.centre)
+        if self._weight != 1:
+            gaps *= self._weight
+        scores += gaps
+        return scores, gaps
+
+    def _timeliness(self, ages: NDArray[np.int64]) -> Array:
+        if self._by_age is None:  # from A = 37 N on, 1 + exp(-A / N) is 1
+            table = np.arange(37 * self._capacity + 1)
+            self._by_age = timeliness(table, self._capacity, self._age_weight)
+        return self._by_age.take(ages, mode="clip")
