@@ -15,6 +15,7 @@ from multipool import methods
 from multipool.core import ImageSet, as_float, torch_generator
 from multipool.methods import METHODS
 
+_PLAIN_WARM_UP = 3  # rounds of the bare passes before they are timed
 # Passes over a batch that a method cannot do without: forwards without
 # a gradient, and forwards with one and its backward. Only methods that train the normalisation
 # layers alone, and whose number of passes does not depend on the data.
@@ -80,7 +81,7 @@ def measure_methods(
     given = _walk(images.to(device), batch_size, warm_up + batches, seed)
     if source is None:
         source = _any_source(model, images, batch_size)
-    plain, trained = _plain_passes(model, given[0], batches, warm_up)
+    forward, both = _plain_passes(model, given[0])
     found = []
     for method, memory in pairs:
         if progress is not None:
@@ -96,7 +97,7 @@ def measure_methods(
             precision=precision,
             compile=compile,
         )
-        seconds, share = _adapter_seconds(adapter, given, warm_up)
+        (seconds, plain, trained), share = _seconds(adapter, forward, both, given, warm_up)
         least = _least(method, plain, trained)
         found.append(
             Speed(
@@ -159,9 +160,9 @@ def _any_source(model: nn.Module, images: Tensor, batch_size: int) -> list[tuple
 
 
 def _plain_passes(
-    model: nn.Module, images: Tensor, batches: int, warm_up: int
-) -> tuple[float, float]:
-    """Return the seconds of a forward without gradients, and of a forward with its backward.
+    model: nn.Module, images: Tensor
+) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Return a forward without gradients, and a forward with its backward.
 
     In the layout that adapters use, and training-mode normalisation where there is a backward: a
     fair least.
@@ -175,43 +176,48 @@ def _plain_passes(
         parameter.requires_grad_(True)
 
     def forward() -> None:
+        model.eval()
         with torch.no_grad():
             model(x)
 
     def both() -> None:
+        for layer in layers:
+            layer.train()
         torch.autograd.grad(model(x).logsumexp(dim=1).mean(), wanted)
 
-    plain = _median(forward, batches, warm_up, x.device)
-    for layer in layers:
-        layer.train()
-    return plain, _median(both, batches, warm_up, x.device)
+    return forward, both
 
 
-def _median(work: Callable[[], None], count: int, warm_up: int, device: torch.device) -> float:
-    times = []
-    for index in range(warm_up + count):
-        start = _now(device)
-        work()
-        if index >= warm_up:
-            times.append(_now(device) - start)
-    return statistics.median(times)
+def _seconds(
+    adapter: methods.Adapter,
+    forward: Callable[[], None],
+    both: Callable[[], None],
+    given: list[Tensor],
+    warm_up: int,
+) -> tuple[tuple[float, float, float], float]:
+    """Return the median seconds of a step and of both bare passes, and the memory's share.
 
-
-def _adapter_seconds(
-    adapter: methods.Adapter, given: list[Tensor], warm_up: int
-) -> tuple[float, float]:
-    """Return the median seconds of a batch, and the share of time that the memory took."""
+    Steps and bare passes take turns, so that a machine that slows down slows both.
+    """
     device = given[0].device
-    times = []
+    times: list[tuple[float, float, float]] = []
     before = 0.0
     for index, images in enumerate(given):
         if index == warm_up:
             before = adapter.seconds["memory"]
         start = _now(device)
         adapter(images)
+        stepped = _now(device)
+        if index < warm_up - _PLAIN_WARM_UP:
+            continue
+        forward()
+        passed = _now(device)
+        both()
         if index >= warm_up:
-            times.append(_now(device) - start)
-    return statistics.median(times), (adapter.seconds["memory"] - before) / sum(times)
+            times.append((stepped - start, passed - stepped, _now(device) - passed))
+    steps, forwards, trained = zip(*times, strict=True)
+    medians = (statistics.median(steps), statistics.median(forwards), statistics.median(trained))
+    return medians, (adapter.seconds["memory"] - before) / sum(steps)
 
 
 def _least(method: str, plain: float, trained: float) -> float | None:
