@@ -70,15 +70,16 @@ class View:
 
         ``noise`` is standard normal of the same shape; ``None`` adds none.
         """
-        x = images.clamp(0, 1)
+        # Channel by channel in memory: the colours work on whole channels.
+        x = images.contiguous().clamp(0, 1)
         for i in drawn.order:
             x = _COLOURS[i](x, _factor(drawn.colours[i], x))
         x = self._warp(x, drawn)
         if not self.reflect:
             x = _blur(x, drawn.sigma)
         if noise is not None and not self.reflect:
-            x = x + self.noise * noise
-        return x.clamp(0, 1)
+            x.add_(noise, alpha=self.noise)
+        return x.clamp_(0, 1)
 
     def __call__(
         self, images: Tensor, parameters: np.random.Generator, noise: torch.Generator
@@ -140,6 +141,16 @@ def _blur(x: Tensor, sigma: np.ndarray) -> Tensor:
     kernel /= kernel.sum(axis=0)
     for dim in (2, 3):
         size = x.shape[dim] - 2 * _BLUR_RADIUS
-        parts = [_factor(k, x) * x.narrow(dim, i, size) for i, k in enumerate(kernel)]
-        x = torch.stack(parts).sum(dim=0)
+        total = _factor(kernel[0], x) * x.narrow(dim, 0, size)
+        for i, tap in enumerate(kernel[1:], start=1):
+            _add_scaled(total, x.narrow(dim, i, size), _factor(tap, x))
+        x = total
     return x
+
+
+def _add_scaled(total: Tensor, x: Tensor, factor: float | Tensor) -> None:
+    """Add ``factor * x`` to ``total`` in one pass."""
+    if isinstance(factor, float):
+        total.add_(x, alpha=factor)
+    else:
+        total.addcmul_(x, factor)

@@ -22,37 +22,42 @@ def grey(images: Tensor) -> Tensor:
 
 def brightness(images: Tensor, factor: Factor) -> Tensor:
     """Scale all values by ``factor``."""
-    return (images * factor).clamp(0, 1)
+    return (images * factor).clamp_(0, 1)
 
 
 def contrast(images: Tensor, factor: Factor) -> Tensor:
     """Blend each image with its own mean grey."""
     mean = grey(images).mean(dim=(1, 2, 3), keepdim=True)
-    return (images * factor + mean * (1 - factor)).clamp(0, 1)
+    return (images * factor).add_(mean * (1 - factor)).clamp_(0, 1)
 
 
 def saturation(images: Tensor, factor: Factor) -> Tensor:
     """Blend each pixel with its grey."""
     if images.shape[1] != 3:
         return images
-    return (images * factor + grey(images) * (1 - factor)).clamp(0, 1)
+    return (images * factor).add_(grey(images) * (1 - factor)).clamp_(0, 1)
 
 
 def hue(images: Tensor, turns: Factor) -> Tensor:
     """Turn the colour circle by ``turns`` (1 is once around), keeping value and chroma."""
     if images.shape[1] != 3:
         return images
-    value, brightest = images.max(dim=1, keepdim=True)  # (B, 1, H, W)
-    chroma = value - images.amin(dim=1, keepdim=True)
+    red, green, blue = images.split(1, dim=1)  # (B, 1, H, W)
+    value = torch.maximum(torch.maximum(red, green), blue)
+    chroma = value - torch.minimum(torch.minimum(red, green), blue)
     # Position on the circle in sixths: two per channel, plus the difference of the other two.
-    following = images.roll(-1, dims=1) - images.roll(-2, dims=1)
-    offset = following.gather(1, brightest) / chroma.clamp_min(1e-12)
-    position = 2 * brightest + offset + 6 * turns
+    scale = 1 / chroma.clamp_min(1e-12)
+    position = torch.where(
+        red == value,
+        (green - blue) * scale,
+        torch.where(green == value, (blue - red) * scale + 2, (red - green) * scale + 4),
+    )
+    position = position + 6 * turns
     corners = torch.tensor([5.0, 3.0, 1.0], device=images.device, dtype=images.dtype)
-    k = (position + corners.view(1, 3, 1, 1)).remainder(6)
-    return (value - chroma * torch.minimum(k, 4 - k).clamp(0, 1)).clamp(0, 1)
+    k = (position + corners.view(1, 3, 1, 1)).remainder_(6)
+    return (value - torch.minimum(k, 4 - k).clamp_(0, 1).mul_(chroma)).clamp_(0, 1)
 
 
 def gamma(images: Tensor, exponent: Factor) -> Tensor:
     """Raise values, at least 1e-8, to ``exponent``."""
-    return images.clamp(1e-8, 1).pow(exponent).clamp(0, 1)
+    return images.clamp(1e-8, 1).pow_(exponent).clamp_(0, 1)

@@ -175,19 +175,20 @@ def _robust_backward_cuda(
 def _robust_backward_cpu(
     grad: Tensor, x: Tensor, layer: tuple[Tensor, ...], rate: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients as the inference-mode backward plus a per-channel correction."""
+    """One pass for the sums, two for dx = g (w r) + x slope + shift, each over few tensors."""
     weight, mean, var, batch_mean = layer
-    grad_x, grad_weight, grad_bias = torch.ops.aten.native_batch_norm_backward(
-        grad, x, weight, mean, var, None, None, False, eps, [True, True, True]
+    _, grad_weight, grad_bias = torch.ops.aten.native_batch_norm_backward(
+        grad, x, weight, mean, var, None, None, False, eps, [False, True, True]
     )
     count = x.numel() // x.shape[1]
     invstd = (var + eps).rsqrt()
+    scale = weight * invstd
     # grad_weight = sum g (x - m) r, so slope = -(a/n) w r^2 sum g x_hat.
-    slope = -(rate / count) * weight * invstd.square() * grad_weight
-    shift = -(rate / count) * weight * invstd * grad_bias - slope * batch_mean
+    slope = -(rate / count) * scale * invstd * grad_weight
+    shift = -(rate / count) * scale * grad_bias - slope * batch_mean
     shape = (1, -1) + (1,) * (x.ndim - 2)
-    grad_x = grad_x.addcmul_(x, slope.view(shape)).add_(shift.view(shape))
-    return grad_x, grad_weight, grad_bias
+    grad_x = torch.addcmul(shift.view(shape), x, slope.view(shape))
+    return grad_x.addcmul_(grad, scale.view(shape)), grad_weight, grad_bias
 
 
 def _format_of(x: Tensor) -> torch.memory_format:
