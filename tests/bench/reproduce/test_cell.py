@@ -76,6 +76,16 @@ def test_the_best_threshold_of_each_distance_is_found():
     assert ("", "Mahalanobis", "error") not in found
 
 
+def test_a_stand_in_is_called_by_its_own_name():
+    cells = [
+        Cell("BN", "CIFAR100-C", {0: 1.0}, 52.9, part="CIFAR100-C", dataset=dataset)
+        for dataset in ("shapes-c", "cifar100-c")
+    ]
+    other, own = derive.methods(cells, published("table1"))
+    assert (other.part, other.paper) == ("shapes-c beside the paper's CIFAR100-C", 52.9)
+    assert own == cells[1]
+
+
 def test_times_are_set_in_relation():
     cells = [
         Cell("GCC", "time", {0: 30.0}, 1094.0, least=True),

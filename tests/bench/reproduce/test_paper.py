@@ -59,6 +59,9 @@ def test_table1_is_as_printed(tex):
     assert len(rows) == len(paper.rows) == 17
     for name, printed in rows.items():
         assert [paper.value(name, column) for column in columns] == printed
+    assert paper.value("PeTTA + MCM", "time") == published("table3").value(
+        "Pixel Stat (0.3)", "time"
+    )
 
 
 def test_table2_is_as_printed(tex):

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from multipool.bench.reproduce import Setting, cases_of, export
+from multipool.bench.reproduce.__main__ import main
 from multipool.bench.reproduce.case import identity
 from multipool.bench.sweep import read
 
@@ -43,3 +44,15 @@ def test_grids_and_plans_need_no_package_of_the_command_line():
         "import multipool.bench.reproduce, multipool.bench.sweep.__main__\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120, capture_output=True)
+
+
+def test_ids_can_be_made_without_the_command_line(inventing, tmp_path, capsys):
+    words = ["table4", "--scale", "small", "--seeds", "0", "--out", str(tmp_path)]
+    assert main(words) == 0
+    assert capsys.readouterr().out.split() == [f"{tmp_path}/table4.csv"]
+    assert (tmp_path / "table4.csv").exists()
+    inventing.fail = "rotta"
+    assert main(["table5", *words[1:]]) == 1
+    assert "it broke" in capsys.readouterr().err
+    assert main(["tabel4", *words[1:]]) == 2
+    assert "did you mean 'table4'" in capsys.readouterr().err

@@ -41,7 +41,7 @@ class Target:
 
 
 TARGETS: Mapping[str, Target] = {
-    "table1": Target(),
+    "table1": Target(derive.methods),
     "table2": Target(),
     "table3": Target(derive.descriptors),
     "table4": Target(derive.consolidations),

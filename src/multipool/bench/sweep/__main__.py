@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
             cpus=given.cpus,
             gpus=given.gpus,
         )
-        ended = sweep(runs, given.out, backend=given.backend, options=options, tell=_tell)
+        ended = sweep(runs, given.out, backend=given.backend, options=options, tell=tell)
     except (ValueError, FileNotFoundError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -52,7 +52,7 @@ def _close(ended: Ended) -> int:
     return 1 if ended.failed else 0
 
 
-def _tell(news: News) -> None:
+def tell(news: News) -> None:
     """Print a line when a run ends or is lost."""
     if news.state in (FOUND, STARTED, RUNNING) or news.outcome is None:
         return
