@@ -81,6 +81,8 @@ class Live:
             self._observer.restore(notes["observer"], batches)
 
     def _hear(self, facts: Facts) -> None:
+        if "event" in facts:  # no update: it is counted, and has no loss
+            return
         loss = facts["loss"]
         self._losses.append(None if loss is None else _finite(loss))
         self._sizes = list(facts.get("sizes", [] if facts["memory"] is None else [facts["memory"]]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -14,24 +14,20 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from multipool.core import (
-    as_float,
-    check_images,
-    numpy_generator,
-    numpy_state,
-    restore_numpy,
-    torch_generator,
-)
+from multipool.core import numpy_generator, numpy_state, restore_numpy, torch_generator
 from multipool.memory import Memory
+from multipool.methods.door import admit
 from multipool.methods.guard import Guard
-from multipool.methods.saving import digest, write_state
+from multipool.methods.guarded import Guarded
+from multipool.methods.recovery import Recovery
+from multipool.methods.saving import check_state, digest, write_state
 from multipool.methods.setup import Setup
 from multipool.ops import Network
 
 Facts = dict[str, Any]
 
 
-class Adapter(nn.Module, ABC):
+class Adapter(Guarded):
     """A classifier that keeps learning from the unlabelled images it is asked about.
 
     A method says how to :meth:`_predict` and how to :meth:`_adapt`; it registers what it changes
@@ -43,6 +39,8 @@ class Adapter(nn.Module, ABC):
     Config: ClassVar[type]
     takes_memory: ClassVar[str | None] = None  # name of the method's own pool, if it has one
     needs_source: ClassVar[bool] = False
+    # Batches between two looks for a collapse; 0: nothing it learns comes from its predictions.
+    watch_every: ClassVar[int] = 16
 
     def __init__(self, model: nn.Module, config: Any, setup: Setup) -> None:  # noqa: ANN401
         super().__init__()
@@ -56,8 +54,13 @@ class Adapter(nn.Module, ABC):
         self._noise = torch_generator(setup.seed, self.device)
         self._lock = threading.RLock()
         self._listeners: list[Callable[[Facts], None]] = []
+        self._news: list[Facts] = []
         self._build()
-        self._guard = Guard(self._tensors, self.device) if setup.guard else None
+        self._guard = Guard(self._tensors, self.device, setup.graphs) if setup.guard else None
+        watched = setup.guard and self._tensors and self.watch_every
+        self._recovery = (
+            Recovery(self._tensors, setup.num_classes, self.watch_every) if watched else None
+        )
         self._initial = self.state_dict()
         # How many batches until it starts anew; the user's wish goes before the method's own.
         self._period = setup.reset_every or getattr(config, "reset_every", None)
@@ -84,6 +87,9 @@ class Adapter(nn.Module, ABC):
         """Predict, then learn; a method that does both in one pass replaces this."""
         with self._timed("predict"), torch.no_grad():
             logits = self._predict(images)
+        if self._guard is not None and not self._sound(logits):
+            self._guard.skip()  # nothing is learned from what is no prediction
+            return logits  # the caller sees it too, and asks again
         with torch.enable_grad():
             self._adapt(images, logits)
         return logits
@@ -97,9 +103,18 @@ class Adapter(nn.Module, ABC):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return how many updates were made, how many were undone, how often it was restored."""
-        skipped = self._guard.skipped() if self._guard else 0
-        return {"updates": self._numbers["updates"], "skipped": skipped, "restored": 0}
+        """Return how many updates were made and undone, and how often it was restored.
+
+        With ``bad_input="mask"`` also how many images were masked.
+        """
+        found = {"updates": self._numbers["updates"], "skipped": 0, "restored": 0}
+        if self._guard is not None:
+            found["skipped"] = self._guard.skipped()
+        if self._recovery is not None:
+            found["restored"] = self._recovery.restored
+        if self.setup.bad_input == "mask":
+            found["masked"] = self._masked
+        return found
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the logits ``(B, L)`` of ``images``, then learn from them.
@@ -109,8 +124,12 @@ class Adapter(nn.Module, ABC):
         """
         # A caller's inference mode must not reach the update, which needs gradients.
         with torch.inference_mode(mode=False), self._lock:
-            logits = self._step(self._enter(images))
-            self._count_batch()
+            batch = admit(images, self.device, self.setup.bad_input)
+            logits = self._answer(batch, self._advance)
+            if batch.bad is not None:
+                self._masked += int(batch.bad.sum())
+                self._tell(None, "masked")
+            self._deliver()
             return logits
 
     def step(self, images: Tensor) -> Tensor:
@@ -120,10 +139,14 @@ class Adapter(nn.Module, ABC):
     def predict(self, images: Tensor) -> Tensor:
         """Return the logits ``(B, L)`` that a call would return now, and learn nothing."""
         with torch.inference_mode(mode=False), self._lock, torch.no_grad():
-            return self._predict(self._enter(images))
+            batch = admit(images, self.device, self.setup.bad_input)
+            return self._answer(batch, self._glance)
 
     def observe(self, callback: Callable[[Facts], None]) -> Callable[[], None]:
-        """Call ``callback`` with the facts of every update; return a function that ends it."""
+        """Call ``callback`` with the facts of every update; return a function that ends it.
+
+        What the guard does is told too, with an ``event``: ``skipped``, ``restored``, ``masked``.
+        """
         self._listeners.append(callback)
         return lambda: self._listeners.remove(callback)
 
@@ -144,6 +167,8 @@ class Adapter(nn.Module, ABC):
             "precision": self.setup.precision,
             "compile": self.setup.compile,
             "reset_every": self.setup.reset_every,
+            "fallback": self.setup.fallback,
+            "bad_input": self.setup.bad_input,
             "model": self.fingerprint(),
             **self.recipe,
         }
@@ -162,12 +187,14 @@ class Adapter(nn.Module, ABC):
         state["generator.noise"] = self._noise.get_state().clone()
         if self.memory is not None:
             state |= {f"memory.{k}": v for k, v in self.memory.state_dict().items()}
+        if self._recovery is not None:
+            state |= self._recovery.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:  # type: ignore[override]
         """Put back what :meth:`state_dict` returned; on an error nothing has changed."""
         own = {k: v for k, v in state.items() if not k.startswith("memory.")}
-        self._check_state(own)
+        check_state(own, self._expected(), self.name)
         if self.memory is not None:
             prefix = len("memory.")
             bank = {k[prefix:]: v for k, v in state.items() if k.startswith("memory.")}
@@ -178,6 +205,10 @@ class Adapter(nn.Module, ABC):
             for name, tensor in self._tensors.items():
                 tensor.copy_(own[name])
         self._numbers = {k: int(own[f"number.{k}"]) for k in self._numbers}
+        if self._guard is not None:
+            self._guard.accept()
+        if self._recovery is not None:
+            self._recovery.load_state_dict(own)
 
     def train(self, mode: bool = True) -> Self:
         """Change nothing: each pass says for itself how it normalises."""
@@ -200,10 +231,12 @@ class Adapter(nn.Module, ABC):
         with self._timed("adapt"):
             loss = self._guard.run(update) if self._guard else update()
         self._numbers["updates"] += 1
-        if self._listeners:
-            self._tell(loss)
+        self._tell(loss)
 
-    def _tell(self, loss: Tensor | None) -> None:
+    def _tell(self, loss: Tensor | None, event: str | None = None) -> None:
+        """Put down the facts of this moment for the listeners, if there are any."""
+        if not self._listeners:
+            return
         facts: Facts = {"seen": self._numbers["seen"], **self.counts}
         facts["loss"] = None if loss is None else float(loss)
         facts["memory"] = None if self.memory is None else len(self.memory)
@@ -211,8 +244,16 @@ class Adapter(nn.Module, ABC):
         clusters = getattr(self.memory, "clusters", None)
         if clusters is not None:
             facts["sizes"] = [int(s) for s in clusters.sizes]
-        for callback in list(self._listeners):
-            callback(facts)
+        if event is not None:
+            facts["event"] = event
+        self._news.append(facts)
+
+    def _deliver(self) -> None:
+        """Tell the listeners, after the step: what they do wrong is not the update's failure."""
+        news, self._news = self._news, []
+        for facts in news:
+            for callback in list(self._listeners):
+                callback(facts)
 
     def _count_batch(self) -> None:
         """Count a batch; the one that completes a period of ``reset_every`` ends in a reset.
@@ -227,11 +268,6 @@ class Adapter(nn.Module, ABC):
         now = self.state_dict()
         self.load_state_dict({**self._initial, **{name: now[name] for name in going_on}})
 
-    def _enter(self, images: Tensor) -> Tensor:
-        """Check a batch at the door and bring it to the device as float."""
-        x = as_float(check_images(images).detach().to(self.device))
-        return self.network.prepare(x.clone() if x.is_inference() else x)
-
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:
         start = time.perf_counter()
@@ -240,21 +276,13 @@ class Adapter(nn.Module, ABC):
         finally:
             self.seconds[part] += time.perf_counter() - start
 
-    def _check_state(self, state: Mapping[str, Tensor]) -> None:
-        expected = self._expected()
-        missing, extra = expected.keys() - state.keys(), state.keys() - expected.keys()
-        if missing or extra:
-            odd = sorted(missing or extra)[0]
-            trouble = f"lacks '{odd}'" if missing else f"has '{odd}', which it does not know"
-            raise ValueError(f"the state is not one of method '{self.name}': it {trouble}")
-        for name, like in expected.items():
-            if state[name].shape != like.shape and not name.startswith("generator."):
-                raise ValueError(
-                    f"the state's '{name}' must have shape {tuple(like.shape)} for this model, "
-                    f"got {tuple(state[name].shape)}"
-                )
-
-    def _expected(self) -> dict[str, Tensor]:
-        numbers = {f"number.{k}": torch.tensor(v) for k, v in self._numbers.items()}
-        generators = {"generator.draws": torch.empty(0), "generator.noise": torch.empty(0)}
-        return {**self._tensors, **numbers, **generators}
+    def _expected(self) -> dict[str, tuple[int, ...] | None]:
+        """Return the names in a state and their shapes; None: of generators, which check them."""
+        names: dict[str, tuple[int, ...] | None] = {
+            name: tuple(t.shape) for name, t in self._tensors.items()
+        }
+        names |= {f"number.{k}": () for k in self._numbers}
+        names |= {"generator.draws": None, "generator.noise": None}
+        if self._recovery is not None:
+            names |= {name: tuple(t.shape) for name, t in self._recovery.state_dict().items()}
+        return names

@@ -56,6 +56,7 @@ class CoTTA(Adapter):
 
     name = "cotta"
     Config = CoTTAConfig
+    watch_every = 64  # its many views make a look dear
     config: CoTTAConfig
 
     def _build(self) -> None:

@@ -26,6 +26,8 @@ def adapt(
     *,
     seed: int = 0,
     guard: bool = True,
+    fallback: str = "snapshot",
+    bad_input: str = "raise",
     options: Mapping[str, object] | None = None,
     memory_options: Mapping[str, object] | None = None,
     precision: str = "float32",
@@ -43,7 +45,12 @@ def adapt(
         num_classes: L; left out: the width of the model's last linear layer.
         source: source data or statistics, for the methods that need them.
         seed: of every random draw the adapter makes.
-        guard: undo an update that fails or is not finite.
+        guard: undo an update that fails or is not finite, and restore a good state when the
+            predictions collapse; see ``docs/guard.md``.
+        fallback: what a collapse goes back to: ``"snapshot"``, the last good state, or
+            ``"source"``, the source model, which then also predicts wherever it is the surer one.
+        bad_input: ``"raise"`` a ValueError for images with NaN or values outside [0, 1], or
+            ``"mask"`` them: they get the source model's logits and are not learned from.
         options: hyperparameters of the method, by the names of its config.
         memory_options: options of the bank, where ``memory`` is a name.
         precision: ``"float32"`` or ``"bf16"`` (passes in bfloat16, statistics in float32).
@@ -66,6 +73,8 @@ def adapt(
         precision=precision,
         compile=compile,
         reset_every=reset_every,
+        fallback=fallback,
+        bad_input=bad_input,
     )
     with torch.inference_mode(mode=False):
         adapter = kind(model, config, setup)
@@ -105,6 +114,8 @@ def load(
         source if source is not None else (kept or None),
         seed=recipe["seed"],
         guard=recipe["guard"],
+        fallback=recipe["fallback"],
+        bad_input=recipe["bad_input"],
         options=recipe["options"],
         memory_options=recipe["memory_options"],
         precision=recipe["precision"],

@@ -46,6 +46,7 @@ class NEO(Adapter):
 
     name = "neo"
     Config = NEOConfig
+    watch_every = 0  # the mean of the features does not depend on what was predicted
     config: NEOConfig
 
     @classmethod

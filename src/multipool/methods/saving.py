@@ -14,7 +14,7 @@ from torch import Tensor
 from multipool.core import read_tensors, write_tensors
 
 _KIND = "multipool adapter"
-_VERSION = 1
+_VERSION = 2
 
 
 def digest(tensors: Mapping[str, Tensor], words: str = "") -> str:
@@ -52,3 +52,20 @@ def read_state(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if metadata.get("sha256") != digest(state, header):
         raise ValueError(f"{path} has been altered since it was saved: its checksum differs")
     return state, dict(recipe)
+
+
+def check_state(
+    state: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...] | None], method: str
+) -> None:
+    """Refuse a state that lacks a name, has one too many, or another shape; None: any shape."""
+    missing, extra = expected.keys() - state.keys(), state.keys() - expected.keys()
+    if missing or extra:
+        odd = sorted(missing or extra)[0]
+        trouble = f"lacks '{odd}'" if missing else f"has '{odd}', which it does not know"
+        raise ValueError(f"the state is not one of method '{method}': it {trouble}")
+    for name, shape in expected.items():
+        if shape is not None and state[name].shape != shape:
+            raise ValueError(
+                f"the state's '{name}' must have shape {shape} for this model, "
+                f"got {tuple(state[name].shape)}"
+            )

@@ -11,6 +11,8 @@ from multipool.memory import Memory
 
 C = TypeVar("C")
 PRECISIONS = ("float32", "bf16")
+FALLBACKS = ("snapshot", "source")
+BAD_INPUTS = ("raise", "mask")
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,7 @@ class Setup:
 
     ``grouped`` runs passes that share frozen weights as one; ``graphs`` replays CUDA graphs;
     ``reset_every`` so many batches the adapter goes back to the source model (None: never).
+    ``guard``, ``fallback`` and ``bad_input`` say what happens when something goes wrong.
     """
 
     num_classes: int
@@ -31,14 +34,29 @@ class Setup:
     graphs: bool = True
     grouped: bool = False
     reset_every: int | None = None
+    fallback: str = "snapshot"
+    bad_input: str = "raise"
 
     def __post_init__(self) -> None:
         if self.num_classes < 2:
             raise ValueError(f"num_classes must be at least 2, got {self.num_classes}")
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
+        check_guard(self.guard, self.fallback, self.bad_input)
         if self.reset_every is not None and self.reset_every < 1:
             raise ValueError(f"reset_every must be at least 1 batch, got {self.reset_every}")
+
+
+def check_guard(guard: bool, fallback: str, bad_input: str = "raise") -> None:
+    """Refuse unknown names, and a fallback that no guard would ever take."""
+    if fallback not in FALLBACKS:
+        raise unknown("fallback", fallback, FALLBACKS)
+    if bad_input not in BAD_INPUTS:
+        raise unknown("bad_input", bad_input, BAD_INPUTS)
+    if fallback != FALLBACKS[0] and not guard:
+        raise ValueError(
+            f"fallback='{fallback}' needs guard=True, which falls back; got guard=False"
+        )
 
 
 def configure(config: C, options: Mapping[str, object], owner: str) -> C:

@@ -1,0 +1,85 @@
+"""Whether predictions collapse: fewer classes, and surer of them, than without any learning.
+
+Both are read from the same images, so a stream that shows few classes for a while, or images
+that are hard, changes both sides alike. No label is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from multipool.ops import entropy
+
+# How the thresholds were chosen is in docs/guard.md.
+DIVERSITY = 0.97  # share of the classes left, below which a surer model has begun to collapse
+CERTAINTY = 0.85  # share of the entropy left, below which a model is the surer one
+RUIN = 0.6  # share of the classes left, below which nothing else matters
+WINDOW = 8  # probes of a judgement
+QUICK = 2  # probes that are enough to see ruin
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Shares of the classes and of the entropy that are left, ruin included; 1: as at home."""
+
+    diversity: float  # effective classes over those of the same method before any learning
+    certainty: float  # mean entropy over that of the same method before any learning
+    ruin: float  # diversity, of the last probes only
+    full: bool  # whether there were enough probes for a fine judgement
+
+    @property
+    def collapsed(self) -> bool:
+        """Tell whether learning has done harm that will not heal by itself."""
+        fading = self.diversity < DIVERSITY and self.certainty < CERTAINTY
+        return self.ruin < RUIN or (self.full and fading)
+
+    @property
+    def healthy(self) -> bool:
+        """Tell whether this state is worth keeping: as diverse as home, and not much surer."""
+        as_before = self.diversity > (1 + DIVERSITY) / 2 and self.certainty > (1 + CERTAINTY) / 2
+        return self.full and (self.diversity >= 1 or as_before)
+
+
+@torch.no_grad()
+def tally(logits: Tensor) -> Tensor:
+    """Return how often each class is predicted, then the mean entropy, ``(B, L)`` to ``(L + 1,)``.
+
+    >>> tally(torch.tensor([[9.0, -9.0], [0.0, 0.0]])).round(decimals=2)
+    tensor([2.0000, 0.0000, 0.3500], dtype=torch.float64)
+    """
+    z = logits.double()
+    counts = torch.bincount(z.argmax(dim=1), minlength=z.shape[1]).double()  # (L,)
+    return torch.cat([counts, entropy(z).mean()[None]])
+
+
+def effective_classes(counts: Tensor) -> float:
+    """Return exp of the entropy of a histogram ``(L,)``: the number of classes in it.
+
+    >>> round(effective_classes(torch.tensor([5.0, 5.0, 0.0])), 6)
+    2.0
+    """
+    shares = counts / counts.sum().clamp_min(1)
+    return float(torch.special.entr(shares).sum().exp())
+
+
+def judge(probes: Tensor) -> Verdict:
+    """Return the verdict on probes ``(P, 2, L + 1)``: tallies of the live model and of home.
+
+    The oldest comes first.
+    """
+    live, home = probes[:, 0], probes[:, 1]  # (P, L + 1)
+    sure = float(live[:, -1].mean()) / max(float(home[:, -1].mean()), 1e-6)
+    return Verdict(
+        diversity=_left(live, home),
+        certainty=sure,
+        ruin=_left(live[-QUICK:], home[-QUICK:]) if len(probes) >= QUICK else 1.0,
+        full=len(probes) >= WINDOW,
+    )
+
+
+def _left(live: Tensor, home: Tensor) -> float:
+    """Return the share of home's effective classes that the live model still predicts."""
+    return effective_classes(live[:, :-1].sum(dim=0)) / effective_classes(home[:, :-1].sum(dim=0))

@@ -1,0 +1,90 @@
+"""When to look for a collapse, and what to go back to: a good state, or the beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from multipool.methods.collapse import WINDOW, Verdict, judge, tally
+
+REST = 256  # batches without learning after the first collapse; each later rest is twice as long
+LONGEST = 8192  # batches
+_GOOD, _PROBES, _NUMBERS = "guard.good.", "guard.probes", "guard.numbers"
+
+
+class Recovery:
+    """Keeps the state before any learning and a good one of later, and knows when to rest.
+
+    ``every`` batches the caller probes: it predicts one batch from the state before any learning,
+    too. After a collapse, learning rests: a stream that has ruined the model once does so again.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor], num_classes: int, every: int) -> None:
+        self.every = every
+        self.restored = 0
+        self._live = dict(tensors)
+        self._home = {name: t.detach().clone() for name, t in tensors.items()}
+        self._good = {name: t.detach().clone() for name, t in tensors.items()}
+        self._probes = torch.zeros(WINDOW, 2, num_classes + 1, dtype=torch.float64)
+        # Batch numbers; what is counted is counted by the adapter.
+        self._numbers = {"probes": 0, "trips": 0, "rest_until": 0, "good_seen": 0}
+
+    def resting(self, batches: int) -> bool:
+        """Tell whether learning rests, after so many batches."""
+        return batches < self._numbers["rest_until"]
+
+    def due(self, batches: int) -> bool:
+        """Tell whether the batch after so many is one to probe."""
+        return (batches + 1) % self.every == 0
+
+    def probe(self, live: Tensor, home: Tensor, seen: int) -> Verdict:
+        """Take in the logits ``(B, L)`` of both states for one batch; keep a state that is good."""
+        found = torch.stack([tally(live), tally(home)]).cpu()
+        self._probes = torch.cat([self._probes[1:], found[None]])
+        self._numbers["probes"] += 1
+        verdict = judge(self._probes[-min(WINDOW, self._numbers["probes"]) :])
+        if verdict.healthy and self._numbers["probes"] % WINDOW == 0:
+            self._copy(self._live, self._good)
+            self._numbers["good_seen"] = seen
+        return verdict
+
+    def go_home(self) -> None:
+        """Put the state before any learning in place, to probe it; the caller puts it back."""
+        self._copy(self._home, self._live)
+
+    def restore(self, batches: int, *, source: bool) -> tuple[str, int]:
+        """Go back to a good state, or to the beginning; return its name and what it had seen.
+
+        The beginning also follows where the good state did not last for two windows of probes.
+        """
+        numbers = self._numbers
+        lasted = batches - numbers["rest_until"]
+        source = source or (numbers["trips"] > 0 and lasted < 2 * WINDOW * self.every)
+        self._copy(self._home if source else self._good, self._live)
+        if source:
+            self._copy(self._home, self._good)
+            numbers["good_seen"] = 0
+        self.restored += 1
+        rest = min(LONGEST, REST * 2 ** min(numbers["trips"], 16))
+        numbers.update(probes=0, trips=numbers["trips"] + 1, rest_until=batches + 1 + rest)
+        return ("the source model" if source else "the last good state"), numbers["good_seen"]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return what decides about the future, flat, as copies on the CPU."""
+        state = {_GOOD + name: t.cpu().clone() for name, t in self._good.items()}
+        numbers = torch.tensor(list(self._numbers.values()))
+        return {**state, _PROBES: self._probes.clone(), _NUMBERS: numbers}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Put back what :meth:`state_dict` returned."""
+        self._copy({name: state[_GOOD + name] for name in self._good}, self._good)
+        self._probes = state[_PROBES].clone()
+        self._numbers = dict(zip(self._numbers, state[_NUMBERS].tolist(), strict=True))
+
+    @torch.no_grad()
+    def _copy(self, origin: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> None:
+        """Copy in place: graphs know the tensors by where they are."""
+        for name, tensor in target.items():
+            tensor.copy_(origin[name])
