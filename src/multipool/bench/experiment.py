@@ -13,7 +13,7 @@ from multipool.bench.hyperparameters import SHIPPED_FOR, SOURCE_SPLITS, publishe
 from multipool.core import lookup, unknown
 from multipool.data import DATASETS, DataOptions, StreamConfig
 from multipool.memory import MEMORIES
-from multipool.methods.setup import PRECISIONS, configure
+from multipool.methods.setup import PRECISIONS, check_guard, configure
 
 SPLITS = ("train", "test")
 _LEAST = (("rounds", 1), ("seed", 0), ("limit", 1), ("batch_size", 1), ("reset_every", 1))
@@ -44,6 +44,7 @@ class Experiment:
     seed: int = 0
     device: str = "auto"
     guard: bool = False
+    fallback: str = "snapshot"  # of the guard
     limit: int | None = None
     source: str | None = None
     precision: str = "float32"
@@ -61,6 +62,7 @@ class Experiment:
         _check_weights(self)
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
+        check_guard(self.guard, self.fallback)
         if self.source is not None and self.source not in SPLITS:
             raise unknown("source split", self.source, SPLITS)
 
@@ -110,6 +112,8 @@ class Experiment:
         values["source"] = self.source_split() if needs_source(self) else None
         values["options"] = {**_defaults(self.method), **self.method_options()}
         values["memory_options"] = dict(self.memory_options)
+        if not self.guard:  # then it decides nothing, and results from before it stay valid
+            del values["fallback"]
         return values
 
     @classmethod

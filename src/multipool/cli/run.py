@@ -11,6 +11,7 @@ from multipool.bench.result import FILE, Result
 from multipool.bench.runner import CHECKPOINT_EVERY, run
 from multipool.cli import options as o
 from multipool.cli.console import print_json, progress, say, table
+from multipool.methods.setup import FALLBACKS
 
 app = typer.Typer(add_completion=False)
 
@@ -22,6 +23,13 @@ _EVERY = Annotated[
 _RESET = Annotated[
     int | None,
     typer.Option(metavar="N", help="Return to the source model every N batches; left out: never."),
+]
+_FALLBACK = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="What --guard goes back to when predictions collapse: " + " or ".join(FALLBACKS) + ".",
+    ),
 ]
 
 
@@ -41,7 +49,8 @@ def main(
     rounds: o.Rounds = 20,
     seed: o.Seed = 0,
     device: o.Device = "auto",
-    guard: Annotated[bool, typer.Option(help="Undo updates that break the model.")] = False,
+    guard: Annotated[bool, typer.Option(help="Undo what breaks the model.")] = False,
+    fallback: _FALLBACK = "snapshot",
     diagnose: Annotated[
         bool, typer.Option("--diagnose", help="Record losses and the memory's quality over time.")
     ] = False,
@@ -75,6 +84,7 @@ def main(
         seed=seed,
         device=device,
         guard=guard,
+        fallback=fallback,
         limit=limit,
         source=source,
         precision=precision,

@@ -73,6 +73,8 @@ def readable(experiment: Experiment) -> str:
     parts = [experiment.method, *([experiment.memory] if experiment.memory else [])]
     for options in (experiment.memory_options, experiment.options):
         parts += [f"{key}={value}" for key, value in options.items()]
+    if experiment.guard:
+        parts.append(f"guard={experiment.fallback}")
     parts.append(experiment.dataset)
     if experiment.protocol != "ptta":
         parts.append(experiment.protocol)
