@@ -54,6 +54,7 @@ def draw_stream(found: Sequence[Clusterability], folder: Path, face: str = "") -
             axes.set_title(f"{one.descriptor.replace('_', ' ')}: mean K* {one.mean:.1f}", size=10)
             axes.set_xlim(0.4, most + 0.6)
             axes.set_xlabel("K*, by BIC")
+            axes.yaxis.get_major_locator().set_params(integer=True)
         panels[0].set_ylabel(f"windows of {found[0].window}")
         return figure
 

@@ -34,11 +34,17 @@ def draw_scaling(cells: Sequence[Cell], folder: Path, face: str) -> list[Path]:
     hosts = [h for h in HOSTS if by_place.get((f"{h}, single 64", "error"), Cell("", "")).values]
 
     def draw() -> Figure:
-        figure = blank(3.4 * max(1, len(hosts)), 3.4)
-        panels = figure.subplots(1, max(1, len(hosts)), sharey=True, squeeze=False)[0]
-        for axes, host in zip(panels, hosts, strict=False):
-            _scaling_panel(axes, host, by_place)
-        panels[0].set_ylabel("error (%), bars")
+        count = max(1, len(hosts))
+        figure = blank(3.4 * count, 3.6)
+        panels = figure.subplots(1, count, sharey=True, squeeze=False)[0]
+        lines = [_scaling_panel(axes, host, by_place) for axes, host in zip(panels, hosts)]  # noqa: B905
+        if lines:
+            lines[-1].set_ylabel("seconds for 150,000 images, lines", size=9)
+        errors = [cell.ours for cell in cells if cell.column == "error" and cell.ours is not None]
+        if errors:
+            room = 0.5 * (max(errors) - min(errors)) + 0.25
+            panels[0].set_ylim(min(errors) - room, max(errors) + room)
+        panels[0].set_ylabel("error (%), bars (axis cut below)", size=9)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
         return figure
@@ -46,37 +52,50 @@ def draw_scaling(cells: Sequence[Cell], folder: Path, face: str) -> list[Path]:
     return _written("fig3", "Larger pools against more clusters", folder, draw, cells, face)
 
 
-def _scaling_panel(axes: Axes, host: str, cells: Cells) -> None:
-    """Draw one method: two bars a size, and the time of the stream over them."""
+def _scaling_panel(axes: Axes, host: str, cells: Cells) -> Axes:
+    """Draw one method: two bars a size, and the time of the stream over them; return its axes.
+
+    Thin lines on the bars are the standard error of the difference to the pool of 64, by seed:
+    the spread between seeds is that of the streams, which all bars share.
+    """
     times = axes.twinx()
-    errors = []
     for place, (memory, (colour, hatch, marker, style)) in enumerate(_LOOKS.items()):
-        error = [cells.get((f"{host}, {memory} {size}", "error")) for size in SIZES]
-        heights = [float("nan") if c is None or c.ours is None else c.ours for c in error]
-        spread = [0.0 if c is None else c.std or 0.0 for c in error]
+        rows = [f"{host}, {memory} {size}" for size in SIZES]
+        error = [cells.get((row, "error"), Cell(row, "error")) for row in rows]
+        seconds = [cells.get((row, "time"), Cell(row, "time")) for row in rows]
         x = [index + (place - 0.5) * 0.4 for index in range(len(SIZES))]
         name = "one pool" if memory == "single" else "MCM, clusters of 64"
-        look: dict[str, Any] = {
-            "color": colour,
-            "hatch": hatch,
-            "edgecolor": "white",
-            "alpha": 0.75,
-        }
-        axes.bar(x, heights, 0.38, yerr=spread, label=f"{name}, error", **look)
-        found = [cells.get((f"{host}, {memory} {size}", "time")) for size in SIZES]
-        seconds = [float("nan") if c is None or c.ours is None else c.ours for c in found]
-        line = {"color": INK, "marker": marker, "linestyle": style, "markerfacecolor": colour}
-        times.plot(range(len(SIZES)), seconds, markersize=6, linewidth=1.2, **line)  # type: ignore[arg-type]
-        axes.plot([], [], label=f"{name}, time", **line)  # type: ignore[arg-type]
-        errors += [height for height in heights if height == height]
+        axes.bar(
+            x,
+            [_or_nan(cell.ours) for cell in error],
+            width=0.38,
+            yerr=[_paired_error(cell) for cell in error],
+            error_kw={"elinewidth": 1.0, "ecolor": INK},
+            label=f"{name}, error",
+            color=colour,
+            hatch=hatch,
+            edgecolor="white",
+            alpha=0.75,
+        )
+        line: dict[str, Any] = {"marker": marker, "linestyle": style, "markerfacecolor": colour}
+        line |= {"color": INK, "markersize": 6, "linewidth": 1.2}
+        times.plot(range(len(SIZES)), [_or_nan(cell.ours) for cell in seconds], **line)
+        axes.plot([], [], label=f"{name}, time", **line)
     axes.set_xticks(range(len(SIZES)), [str(size) for size in SIZES])
     axes.set_xlabel("samples held at most")
     axes.set_title(host, size=10)
-    low, high = min(errors), max(errors)
-    axes.set_ylim(low - 0.6 * (high - low + 0.5), high + 0.5 * (high - low + 0.5))
     times.set_ylim(0, None)
-    times.set_ylabel("seconds for 150,000 images, lines", size=8)
     times.spines["right"].set_visible(True)
+    return times
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _paired_error(cell: Cell) -> float:
+    gain = cell.gain
+    return 0.0 if gain is None or gain.error is None else gain.error
 
 
 def draw_clusters(cells: Sequence[Cell], folder: Path, face: str) -> list[Path]:
@@ -95,7 +114,9 @@ def draw_clusters(cells: Sequence[Cell], folder: Path, face: str) -> list[Path]:
 
 def _curve(axes: Axes, cells: Cells) -> None:
     found = [(k, cells.get((f"K_max {k}", "error"))) for k in CLUSTERS]
-    there = [(k, c.ours, c.std or 0.0) for k, c in found if c is not None and c.ours is not None]
+    there = [
+        (k, c.ours, _paired_error(c)) for k, c in found if c is not None and c.ours is not None
+    ]
     if not there:
         return
     most, errors, spread = zip(*there, strict=True)
@@ -104,7 +125,7 @@ def _curve(axes: Axes, cells: Cells) -> None:
     axes.axvline(best, color=COLOURS[1], linestyle="--", label=f"least error: {best}")
     axes.set_xticks(CLUSTERS)
     axes.set_xlabel("most clusters, K_max")
-    axes.set_ylabel("error (%)")
+    axes.set_ylabel("error (%) ± standard error of the difference to 5", size=9)
     axes.grid(axis="y")
     axes.legend(fontsize=9)
 

@@ -112,7 +112,8 @@ class Setting:
         if self.stand_in is not None:
             parts.append(f"{self.stand_in} in place of the paper's data and models")
         if self.images is not None:
-            parts.append(f"{self.images:,} images of each domain, not all")
+            many = f"{self.images:,} image{'s' if self.images > 1 else ''}"
+            parts.append(f"{many} of each domain, not all")
         if recurring and self.repeats != 20:
             parts.append(f"recurring streams of {self.repeats} rounds, not 20")
         if not parts:
