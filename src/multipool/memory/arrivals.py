@@ -73,8 +73,8 @@ def arrive(batch: Batch, describe: Descriptor | None, num_classes: int) -> Arriv
     packed = torch.cat((described.flatten(), *bounds, *given)).cpu().numpy()
 
     width = described.shape[1]
-    vectors, rest = np.split(packed, [size * width])
-    vectors = on_grid(vectors.reshape(size, width))
+    vectors, rest = packed[: size * width].reshape(size, width), packed[size * width :]
+    vectors = on_grid(vectors)
     if bounds:
         check_range(float(rest[0]), float(rest[1]))
         rest = rest[2:]
@@ -84,10 +84,9 @@ def arrive(batch: Batch, describe: Descriptor | None, num_classes: int) -> Arriv
     if not np.isfinite(values).all():
         raise ValueError("uncertainty must be finite, got NaN or infinity; drop those samples")
     marks = np.full(size, -1) if labels is None else rest[len(rest) - size :].astype(np.int64)
-    if marks.min() < -1 or marks.max() >= num_classes:
-        raise ValueError(
-            f"labels must be -1 (unknown) to {num_classes - 1}, got {marks.min()} to {marks.max()}"
-        )
+    low, high = marks.min(), marks.max()
+    if low < -1 or high >= num_classes:
+        raise ValueError(f"labels must be -1 (unknown) to {num_classes - 1}, got {low} to {high}")
     return Arrivals(vectors, values, marks)
 
 

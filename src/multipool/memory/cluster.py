@@ -31,7 +31,7 @@ class Cluster:
 
     __slots__ = (
         "ages_from", "anchor", "centre", "created", "doubt", "kept", "last_used", "members",
-        "points", "reach", "real", "size", "spot", "total", "whole",
+        "points", "real", "rounding", "size", "spot", "total", "whole",
     )  # fmt: skip
 
     def __init__(self, width: int, capacity: int, created: int) -> None:
@@ -46,7 +46,7 @@ class Cluster:
         # What Scores keeps about a full cluster; nothing depends on it but time.
         self.kept = np.empty(capacity)
         self.anchor: tuple[float, ...] | None = None
-        self.reach = 0.0
+        self.rounding = 0.0
 
     @property
     def nbytes(self) -> int:
@@ -134,7 +134,7 @@ def merge(
     stay = keep(real[UNCERTAINTY], whole[SERIAL], whole[LABEL], capacity, class_quota)
     merged = Cluster(width, capacity, min(first.created, second.created))
     merged.last_used = max(first.last_used, second.last_used)
-    merged.fill(union.take(stay, axis=1))
+    merged.fill(union[:, stay])
     if len(stay) == union.shape[1]:
         return merged, []
     left = np.ones(union.shape[1], dtype=bool)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from multipool.memory.arrivals import Arrivals
-from multipool.memory.cluster import INDEX, LABEL, SERIAL, SLOT, Cluster, merge, pack
+from multipool.memory.cluster import LABEL, SLOT, Cluster, merge, pack
 from multipool.memory.consolidations import CONSOLIDATIONS
 from multipool.memory.covariance import Covariance
-from multipool.memory.distances import DISTANCES, Array
+from multipool.memory.distances import DISTANCES, Array, l2
 from multipool.memory.events import new_events
 from multipool.memory.listing import Listing
 from multipool.memory.options import MultiClusterOptions
@@ -36,7 +36,9 @@ class Organiser:
         self._distance = DISTANCES[options.distance]
         self._consolidate = CONSOLIDATIONS[options.consolidation]
         self._spawns = SPAWNS[options.spawn]
-        self._threshold = options.tau
+        # Read once: a property or a longer way to them would take its time for every sample.
+        self._threshold, self._capacity = options.tau, options.capacity
+        self._expire_after, self._quota = options.expire_after, options.class_quota
         self._scores = Scores(options, self._gaps)
         self.clear()
 
@@ -77,16 +79,15 @@ class Organiser:
         if self.width is None:
             self.widen(arrivals.descriptors.shape[1])
         by_call = self.options.age_unit == "step"
-        whole = np.zeros((4, size), dtype=np.int64)
-        whole[SERIAL] = np.arange(self.serial, self.serial + size)
-        whole[INDEX] = self.now if by_call else whole[SERIAL]
-        whole[LABEL] = arrivals.labels
+        serial = range(self.serial, self.serial + size)
+        index = [self.now] * size if by_call else serial
+        whole = np.array((serial, index, [0] * size, arrivals.labels), dtype=np.int64)
         members = pack(self.reals(arrivals.descriptors, arrivals.uncertainty), whole)
         samples = zip(
             map(tuple, arrivals.descriptors.tolist()),
             np.ascontiguousarray(members.T),
             arrivals.labels.tolist(),
-            whole[INDEX].tolist(),
+            index,
             strict=True,
         )
         written = {}
@@ -134,8 +135,8 @@ class Organiser:
 
     def _take(self, point: Point, member: Array, label: int, now: int) -> int | None:
         """Take in one sample; return its slot, or ``None`` if it was turned away."""
-        if self.options.expire_after is not None:
-            self._expire(now - self.options.expire_after)
+        if self._expire_after is not None:
+            self._expire(now - self._expire_after)
         if self.covariance is not None:
             self._precision = self.covariance.precision()
             self.covariance.add(member[:-6])
@@ -160,15 +161,20 @@ class Organiser:
         return slot
 
     def _nearest(self, point: Point, member: Array) -> tuple[int, float]:
-        """Return the nearest cluster and its distance, exact when it is beyond the threshold."""
-        if self.options.distance == "l2":
-            gaps = [dist(cluster.spot, point) for cluster in self.clusters]
-            gap = min(gaps)
+        """Return the nearest cluster and its distance, exact where its last digits may matter."""
+        if self._distance is l2:
+            nearest, gap, second = 0, inf, inf
+            for position, cluster in enumerate(self.clusters):
+                found = dist(cluster.spot, point)
+                if found < gap:
+                    nearest, gap, second = position, found, gap
+                elif found < second:
+                    second = found
             # math.dist is the fastest and rounds in its own way; it decides what is not close.
-            limit = gap + CLOSE * (1 + gap)
-            nearest = gaps.index(gap)
-            gaps[nearest] = inf
-            if limit < self._threshold and min(gaps) > limit:
+            close = CLOSE * (1 + gap)
+            near = gap + close < self._threshold
+            far = gap - close > self._threshold and self._spawns is always
+            if (near or far) and second > gap + close:
                 return nearest, gap
         exact = self._gaps(self._centres(), member[:-6])
         nearest = int(exact.argmin())
@@ -204,21 +210,18 @@ class Organiser:
             apart = float(self._gaps(view.centroids[j : j + 1], view.centroids[i])[0])
             if not self._spawns(gap, apart):
                 return False
-        self.clusters[i], freed = merge(
-            self.clusters[i], self.clusters.pop(j), self.options.class_quota
-        )
+        self.clusters[i], freed = merge(self.clusters[i], self.clusters.pop(j), self._quota)
         self.free += freed
         self.events["merged"] += 1
         return True
 
     def _leaving(self, cluster: Cluster, label: int, now: int) -> int | None:
         """Return the member that must go for a newcomer, or ``None`` if there is room."""
-        quota = self.options.class_quota
-        if quota is not None and label >= 0:
+        if self._quota is not None and label >= 0:
             alike = np.flatnonzero(cluster.whole[LABEL, : cluster.size] == label)
-            if len(alike) >= quota:
+            if len(alike) >= self._quota:
                 return self._scores.exact(cluster, alike, now)[0]
-        return self._scores.worst(cluster, now) if cluster.size == self.options.capacity else None
+        return self._scores.worst(cluster, now) if cluster.size == self._capacity else None
 
     def _expire(self, before: int) -> None:
         """Drop the clusters last used before the index ``before``."""

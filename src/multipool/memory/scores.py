@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import dist, isfinite
+from math import dist, inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,10 @@ from multipool.memory.options import MultiClusterOptions
 from multipool.memory.replacements import REPLACEMENTS, always, highest, timeliness
 
 Positions = NDArray[np.int64]
+Point = tuple[float, ...]
 CLOSE = 1e-9  # far above the rounding of a distance, far below any that matters
 _ALL = slice(None)
+_HUGE = 1e100  # far below where squares overflow, which math.dist avoids and numpy does not
 _FEW = 8  # candidates that are weighed one by one in less time than all members at once
 
 
@@ -43,22 +45,37 @@ class Scores:
 
     def worst(self, cluster: Cluster, now: int) -> int:
         """Return the position of the highest H(x) in a full cluster, of equals the older."""
-        if cluster.anchor is None:
+        anchor = cluster.anchor
+        if anchor is None:
             return self._anchor(cluster, now)
         scores = self._timeliness(now - cluster.ages_from)
         scores += cluster.kept
         top = int(scores.argmax())
-        slack = 2 * self._weight * dist(cluster.spot, cluster.anchor) + self.rounding(cluster)
-        near = (scores >= scores[top] - slack).nonzero()[0]
-        if len(near) == 1:
-            return top
-        if len(near) > _FEW:
-            return self._anchor(cluster, now)
-        about = [(self.about(cluster, position, now), position) for position in near.tolist()]
+        score = float(scores[top])
+        limit = score - 2 * self._weight * dist(cluster.spot, anchor) - cluster.rounding
+        near = [(top, score)]
+        while len(near) <= _FEW:
+            scores[top] = -inf
+            top = int(scores.argmax())
+            score = float(scores[top])
+            if score < limit:
+                return near[0][0] if len(near) == 1 else self._highest(cluster, anchor, near, now)
+            near.append((top, score))
+        return self._anchor(cluster, now)
+
+    def _highest(
+        self, cluster: Cluster, anchor: Point, near: list[tuple[int, float]], now: int
+    ) -> int:
+        """Return the position of the highest of few, given with their scores from the anchor."""
+        about = []
+        for position, score in near:
+            point = cluster.points[position].tolist()
+            gained = dist(point, cluster.spot) - dist(point, anchor)
+            about.append((score + self._weight * gained, position))
         about.sort()
-        if about[-1][0] - about[-2][0] > self.rounding(cluster):
+        if about[-1][0] - about[-2][0] > cluster.rounding:
             return about[-1][1]
-        return self.exact(cluster, near, now)[0]
+        return self.exact(cluster, np.array([position for position, _ in near]), now)[0]
 
     def gives_way(
         self, cluster: Cluster, leaving: int, newcomer: Array, gap: float, now: int
@@ -69,8 +86,8 @@ class Scores:
         doubt = float(newcomer[:-4][DOUBT])
         known, far = self._age_weight / 2 + doubt, self._weight * gap
         if cluster.anchor is not None:
-            worst = self.about(cluster, leaving, now)
-            if abs(worst - known - far) > self.rounding(cluster) + CLOSE * (abs(doubt) + far):
+            worst = self._about(cluster, leaving, now)
+            if abs(worst - known - far) > cluster.rounding + CLOSE * (abs(doubt) + far):
                 return self._replaces(worst, known + far)
         _, worst = self.exact(cluster, np.array([leaving]), now)
         far = self._weight * float(self._gaps(cluster.centre[None], newcomer[:-6])[0])
@@ -82,31 +99,33 @@ class Scores:
         chosen = highest(scores, cluster.whole[SERIAL, rivals])
         return int(rivals[chosen]), float(scores[chosen])
 
-    def about(self, cluster: Cluster, position: int, now: int) -> float:
-        """Return one member's H(x), right but for ``rounding``; for the l2 distance only."""
-        timely = self._timeliness(now - cluster.ages_from[position])
+    def _about(self, cluster: Cluster, position: int, now: int) -> float:
+        """Return one member's H(x) but for rounding, in a cluster that has an anchor."""
+        timely = float(self._timeliness(now - cluster.ages_from[position]))
         gap = dist(cluster.spot, cluster.points[position].tolist())
-        return float(timely) + float(cluster.doubt[position]) + self._weight * gap
+        return timely + float(cluster.doubt[position]) + self._weight * gap
 
-    def rounding(self, cluster: Cluster) -> float:
-        """Return a bound on what rounding does to scores of an anchored cluster."""
-        return CLOSE * (1 + self._age_weight + cluster.reach)
+    def _rounding(self, reach: float) -> float:
+        """Return a bound on what rounding does to scores whose terms are within ``reach``."""
+        return CLOSE * (1 + self._age_weight + reach)
 
-    def keep(self, cluster: Cluster, position: int, point: tuple[float, ...]) -> None:
+    def keep(self, cluster: Cluster, position: int, point: Point) -> None:
         """Take note of a newcomer among the members of an anchored cluster."""
         if cluster.anchor is not None:
             doubt, far = float(cluster.doubt[position]), self._weight * dist(point, cluster.anchor)
             cluster.kept[position] = doubt + far
-            cluster.reach = max(cluster.reach, abs(doubt) + far)
+            cluster.rounding = max(cluster.rounding, self._rounding(abs(doubt) + far))
+            if far > _HUGE:
+                cluster.anchor = None
 
     def _anchor(self, cluster: Cluster, now: int) -> int:
         """Return the position of the highest H(x), found exactly; keep the terms on the way."""
         scores, gaps = self._exact(cluster, _ALL, now)
         if self._anchors:
             reach = float(np.abs(cluster.doubt).max()) + float(gaps.max())
-            if isfinite(reach):
+            if reach < _HUGE:
                 np.add(cluster.doubt, gaps, out=cluster.kept)
-                cluster.anchor, cluster.reach = cluster.spot, reach
+                cluster.anchor, cluster.rounding = cluster.spot, self._rounding(reach)
         return highest(scores, cluster.whole[SERIAL])
 
     def _exact(self, cluster: Cluster, rivals: slice | Positions, now: int) -> tuple[Array, Array]:

@@ -105,7 +105,7 @@ class ImageStore:
         if self.storage == "float":
             return images
         with torch.inference_mode(False):
-            if on_host(images) and self.dtype != torch.bfloat16:  # numpy's lack
+            if on_host(images) and self.dtype != torch.bfloat16:  # which numpy lacks
                 result = torch.empty(images.shape, dtype=self.dtype)
                 levels = result.numpy()
                 np.divide(images.numpy(), 255, out=levels, dtype=levels.dtype)
