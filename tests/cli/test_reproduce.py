@@ -106,6 +106,7 @@ def test_a_plan_needs_neither_data_nor_weights_here(call, tmp_path):
     [
         ([], ["needs an id, got none", "table1", "all"]),
         (["tabel2"], ["unknown table or figure 'tabel2'", "did you mean 'table2'"]),
+        (["fig4", "--plan", "p.json"], ["nothing for a sweep", "without --plan"]),
         (["table2", "--scale", "tiny"], ["unknown scale 'tiny'", "small"]),
         (["table2", "--seeds", "a"], ["--seeds takes whole numbers like 0,1,2, got 'a'"]),
         (["table2", "--limit", "0"], ["limit must be at least 1, got 0"]),

@@ -34,7 +34,7 @@ app = typer.Typer(add_completion=False)
 EXAMPLE = "Example: multipool reproduce table2 --scale small --out paper"
 _IDS = Annotated[
     list[str] | None,
-    typer.Argument(metavar="ID...", help="Of --list; 'all' is every one.", show_default=False),
+    typer.Argument(metavar="ID", help="Of --list; 'all' is every one.", show_default=False),
 ]
 _LIST = Annotated[bool, typer.Option("--list", help="Print the ids and what they are.")]
 _SCALE = Annotated[

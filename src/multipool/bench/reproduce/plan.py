@@ -9,7 +9,6 @@ from multipool.bench.reproduce.case import Case
 from multipool.bench.reproduce.entry import Entry
 from multipool.bench.reproduce.grids import GRIDS
 from multipool.bench.reproduce.setting import Setting
-from multipool.bench.sweep.planned import Planned
 from multipool.core import write_json
 
 _STAND_FOR = "cifar100-c"  # which of the paper's datasets a stand-in is set beside
@@ -46,18 +45,17 @@ def cases_of(names: Iterable[str], setting: Setting) -> list[Case]:
     return list(found.values())
 
 
-def planned(cases: Iterable[Case], setting: Setting) -> list[Planned]:
-    """Return the runs of cases, seed by seed: all of the first seed come first."""
-    cases = list(cases)
-    seeds = setting.runs_seeds
-    return [Planned(case.experiment(setting, seed)) for seed in seeds for case in cases]
-
-
 def export(path: str | Path, cases: Iterable[Case], setting: Setting) -> int:
     """Write the runs as a sweep's JSON file and return how many they are.
 
     Weights and data need not be on this machine.
     """
+    cases = list(cases)
+    if not cases:
+        raise ValueError(
+            "there is nothing for a sweep in these ids: figures 1, 4 and S2 look at streams and "
+            "memories themselves; use reproduce without --plan"
+        )
     runs = [_line(case, setting, seed) for seed, case in _by_seed(cases, setting)]
     base: dict[str, object] = {"device": setting.device}
     if setting.data_dir is not None:
@@ -66,8 +64,7 @@ def export(path: str | Path, cases: Iterable[Case], setting: Setting) -> int:
     return len(runs)
 
 
-def _by_seed(cases: Iterable[Case], setting: Setting) -> Iterator[tuple[int, Case]]:
-    cases = list(cases)
+def _by_seed(cases: list[Case], setting: Setting) -> Iterator[tuple[int, Case]]:
     for seed in setting.runs_seeds:
         for case in cases:
             yield seed, case
