@@ -183,7 +183,7 @@ def _todo(names: list[str], setting: Setting, out: Path, collect: bool) -> Plan:
     """Return what is left to run, for the progress bar."""
     if collect:
         return make_plan([], out)
-    return make_plan(missing_runs(names, setting, out, obstacles(names, setting)), out)
+    return make_plan(missing_runs(names, setting, out, obstacles(names, setting, out)), out)
 
 
 def _show_ids(json: bool) -> None:

@@ -146,6 +146,21 @@ def test_watched_memories_are_kept_as_they_were(tiny_look, tmp_path):
             assert shot.held.equal(kept.held)
 
 
+def test_what_is_done_needs_neither_data_nor_weights(inventing, invent, tmp_path, monkeypatch):
+    monkeypatch.delenv("MULTIPOOL_DATA", raising=False)
+    setting = Setting("subset", seeds=(0,))
+    for entry in GRIDS["table4"]():
+        planned = Planned(entry.case.experiment(SMALL, 0))
+        result = invent(planned)
+        settings = {**result.settings, "dataset": "cifar100-c", "limit": 15000}
+        replace(result, settings=settings).write(tmp_path / "runs" / planned.name)
+    made = reproduce(["table4"], setting, tmp_path)
+    assert inventing.asked == []
+    assert all(cell.values for cell in made.reports[0].cells)
+    with pytest.raises(FileNotFoundError, match="cifar100-c needs a data folder"):
+        reproduce(["table4", "table2"], setting, tmp_path)
+
+
 @pytest.mark.parametrize("word", ["tabel2", "table", "fig9"])
 def test_unknown_ids_are_refused_with_the_nearest(word):
     with pytest.raises(ValueError, match="unknown table or figure") as refused:

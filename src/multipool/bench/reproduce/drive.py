@@ -8,6 +8,7 @@ from pathlib import Path
 
 from multipool.bench.experiment import Experiment
 from multipool.bench.paper import published
+from multipool.bench.reproduce.case import Case
 from multipool.bench.reproduce.cell import fill
 from multipool.bench.reproduce.diagnoses import CASE
 from multipool.bench.reproduce.found import Found
@@ -56,7 +57,7 @@ def reproduce(
         say: hears about the rest.
     """
     out = Path(out)
-    blocked = {} if collect else obstacles(names, setting)
+    blocked = {} if collect else obstacles(names, setting, out)
     failed: Mapping[str, str] = {}
     if not collect:
         runs = missing_runs(names, setting, out, blocked)
@@ -78,30 +79,49 @@ def missing_runs(
     names: Sequence[str], setting: Setting, out: Path, blocked: Mapping[str, str]
 ) -> list[Planned]:
     """Return the runs that are not there, those of the first seed first."""
-    cases = [c for c in cases_of(names, setting) if setting.dataset(c.dataset) not in blocked]
-    wanted = Found(out, setting).missing(cases)
+    wanted = [
+        pair
+        for pair in _missing(names, setting, out)
+        if setting.dataset(pair[0].dataset) not in blocked
+    ]
     order = {seed: place for place, seed in enumerate(setting.runs_seeds)}
     wanted.sort(key=lambda pair: order[pair[1]])
     return [Planned(case.experiment(setting, seed)) for case, seed in wanted]
 
 
-def obstacles(names: Sequence[str], setting: Setting) -> dict[str, str]:
-    """Return the datasets that cannot be run here, and why; refuse if none can."""
-    used = datasets_of(names, setting)
-    if any(TARGETS[name].look for name in names):
-        used = list(dict.fromkeys([*used, setting.dataset(CASE.dataset)]))
-    only_modes = all(name == "fig1a" for name in names)
+def obstacles(names: Sequence[str], setting: Setting, out: Path) -> dict[str, str]:
+    """Return the datasets on which work is left that cannot be done here, and why.
+
+    Refuse if that is all of them; what is done already needs neither data nor weights.
+    """
+    wanted = {setting.dataset(c.dataset) for c, _ in _missing(names, setting, out)}
+    looking = [name for name in names if not _seen(name, setting, out)]
+    if looking:
+        wanted.add(setting.dataset(CASE.dataset))
+    used = {*datasets_of(names, setting), *wanted}
     found = {}
-    for dataset in used:
+    for dataset in sorted(wanted):
         try:
             DATASETS[dataset](DataOptions(data_dir=setting.data_dir))
-            if not only_modes:
+            if list(names) != ["fig1a"]:  # which needs no model
                 _check_weights(dataset, setting)
         except (FileNotFoundError, ValueError) as error:
             found[dataset] = str(error)
-    if used and len(found) == len(used):
+    if found and len(found) == len(used):
         raise FileNotFoundError(f"{next(iter(found.values()))}; {_WAY_OUT}")
     return found
+
+
+def _missing(names: Sequence[str], setting: Setting, out: Path) -> list[tuple[Case, int]]:
+    return Found(out, setting).missing(cases_of(names, setting))
+
+
+def _seen(name: str, setting: Setting, out: Path) -> bool:
+    """Return whether an id needs no more looking at streams and memories."""
+    look = TARGETS[name].look
+    return look is None or all(
+        len(cell.values) == len(setting.runs_seeds) for cell in look(setting, out, None).cells
+    )
 
 
 def _check_weights(dataset: str, setting: Setting) -> None:
