@@ -1,5 +1,7 @@
 """The multi-cluster memory against its one-by-one definition, and its promises."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -351,6 +353,20 @@ def test_the_global_generators_are_neither_read_nor_moved():
         memory.retrieve(16)
     assert torch.equal(torch.rand(3), expected[0])
     assert np.random.rand() == expected[1]
+
+
+def test_a_deep_copy_goes_on_identically_and_alone():
+    memory, batches = MultiClusterMemory(100, 8, 3), list(drifting(6, size=20))
+    for batch in batches[:3]:
+        memory.add(*batch)
+    copied, before = copy.deepcopy(memory), memory.state_dict()
+    for batch in batches[3:]:
+        copied.add(*batch)
+    same_state(memory.state_dict(), before)
+    for batch in batches[3:]:
+        memory.add(*batch)
+    same_state(memory.state_dict(), copied.state_dict())
+    assert torch.equal(memory.retrieve(8).images, copied.retrieve(8).images)
 
 
 def test_clear_starts_again_from_the_beginning():

@@ -12,10 +12,16 @@ from torch import Tensor
 from multipool.core import unknown
 
 
-def whole(name: str, value: object, low: int) -> int:
-    """Return ``value`` as an int of at least ``low``, else ``ValueError``."""
+# A list of free slots is kept; more would not be a memory but a dataset.
+MOST_SAMPLES = 2**20
+
+
+def whole(name: str, value: object, low: int, high: int | None = None) -> int:
+    """Return ``value`` as an int of at least ``low`` and at most ``high``, else ``ValueError``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
         raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}")
+    if high is not None and value > high:
+        raise ValueError(f"{name} must be at most {high:,}, got {value!r}")
     return int(value)
 
 

@@ -30,8 +30,8 @@ class Cluster:
     """
 
     __slots__ = (
-        "ages_from", "anchor", "centre", "created", "doubt", "kept", "last_used", "members",
-        "points", "real", "rounding", "size", "spot", "total", "whole",
+        "ages_from", "anchor", "centre", "count", "created", "doubt", "kept", "last_used",
+        "members", "points", "real", "rounding", "size", "spot", "total", "whole",
     )  # fmt: skip
 
     def __init__(self, width: int, capacity: int, created: int) -> None:
@@ -42,16 +42,26 @@ class Cluster:
         self.doubt, self.ages_from = self.real[DOUBT], self.whole[INDEX]  # (N,)
         self.size, self.created, self.last_used = 0, created, created
         self.total = np.zeros(width)
+        self.count = np.zeros(())  # the size once more: numpy divides twice as fast by an array
         self.centre, self.spot = np.zeros(width), (0.0,) * width  # the centroid, twice
         # What Scores keeps about a full cluster; nothing depends on it but time.
         self.kept = np.empty(capacity)
         self.anchor: tuple[float, ...] | None = None
         self.rounding = 0.0
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy by the numbers alone: copied one by one, the views would be views no more."""
+        return _restored, (
+            self.members[:, : self.size],
+            self.members.shape,
+            self.created,
+            self.last_used,
+        )
+
     @property
     def nbytes(self) -> int:
         """Bytes of its numbers, those of the anchor included before there is one."""
-        arrays = (self.members, self.kept, self.total, self.centre)
+        arrays = (self.members, self.kept, self.total, self.count, self.centre)
         return sum(array.nbytes for array in arrays) + 2 * 32 * len(self.spot)  # 32 in a tuple
 
     def append(self, member: Array, slot: int) -> None:
@@ -81,12 +91,20 @@ class Cluster:
         self._settle()
 
     def _settle(self) -> None:
-        np.divide(self.total, self.size, out=self.centre)
+        self.count.fill(self.size)
+        np.divide(self.total, self.count, out=self.centre)
         self.spot = tuple(self.centre.tolist())
 
     def order(self) -> Whole:
         """Return the positions of the members by arrival ``(M,)``."""
         return self.whole[SERIAL, : self.size].argsort()
+
+
+def _restored(members: Array, shape: tuple[int, int], created: int, last_used: int) -> Cluster:
+    cluster = Cluster(shape[0] - 6, shape[1], created)
+    cluster.last_used = last_used
+    cluster.fill(members)
+    return cluster
 
 
 def keep(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from multipool.core import lookup
-from multipool.memory.checks import number, one_of, whole
+from multipool.memory.checks import MOST_SAMPLES, number, one_of, whole
 from multipool.memory.consolidations import CONSOLIDATIONS
 from multipool.memory.descriptors import DESCRIPTORS
 from multipool.memory.distances import DISTANCES, default_threshold
@@ -53,6 +53,11 @@ class MultiClusterOptions:
         for name in ("max_clusters", "expire_after", "class_quota", "minimum_mass", "max_age"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), 1)
+        if self.slots > MOST_SAMPLES:
+            raise ValueError(
+                f"a memory holds at most {MOST_SAMPLES:,} samples, got {self.clusters} clusters "
+                f"of {self.capacity}"
+            )
         for name in ("age_weight", "uncertainty_weight", "distance_weight"):
             number(name, getattr(self, name))
         lookup(DESCRIPTORS, self.descriptor, "descriptor")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from multipool.memory.arrivals import Arrivals
-from multipool.memory.cluster import LABEL, SLOT, Cluster, merge, pack
+from multipool.memory.cluster import INDEX, LABEL, SERIAL, SLOT, Cluster, merge, pack
 from multipool.memory.consolidations import CONSOLIDATIONS
 from multipool.memory.covariance import Covariance
 from multipool.memory.distances import DISTANCES, Array, l2
@@ -79,15 +79,16 @@ class Organiser:
         if self.width is None:
             self.widen(arrivals.descriptors.shape[1])
         by_call = self.options.age_unit == "step"
-        serial = range(self.serial, self.serial + size)
-        index = [self.now] * size if by_call else serial
-        whole = np.array((serial, index, [0] * size, arrivals.labels), dtype=np.int64)
+        whole = np.zeros((4, size), dtype=np.int64)
+        whole[SERIAL] = np.arange(self.serial, self.serial + size)
+        whole[INDEX] = self.now if by_call else whole[SERIAL]
+        whole[LABEL] = arrivals.labels
         members = pack(self.reals(arrivals.descriptors, arrivals.uncertainty), whole)
         samples = zip(
             map(tuple, arrivals.descriptors.tolist()),
             np.ascontiguousarray(members.T),
             arrivals.labels.tolist(),
-            index,
+            whole[INDEX].tolist(),
             strict=True,
         )
         written = {}

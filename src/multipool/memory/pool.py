@@ -12,7 +12,7 @@ from torch import Tensor
 
 from multipool.core import Retrieved, numpy_generator, numpy_state, restore_numpy
 from multipool.memory.arrivals import arrive, check_batch
-from multipool.memory.checks import count, one_of, whole
+from multipool.memory.checks import MOST_SAMPLES, count, one_of, whole
 from multipool.memory.events import new_events
 from multipool.memory.state import check_keys, host
 from multipool.memory.store import STORAGES, ImageStore
@@ -39,7 +39,7 @@ class Pool(ABC):
         self, num_classes: int, capacity: int = 64, storage: str = "uint8", seed: int = 0
     ) -> None:
         self.num_classes = whole("num_classes", num_classes, 2)
-        self.capacity = whole("capacity", capacity, 1)
+        self.capacity = whole("capacity", capacity, 1, MOST_SAMPLES)
         one_of("storage", storage, STORAGES)
         self._seed = whole("seed", seed, 0)
         self._store = ImageStore(capacity, storage)
