@@ -3,26 +3,37 @@
 Nothing here knows about methods, datasets or experiments; everything above may use it.
 """
 
-from multipool.core.files import read_tensors, replacing, write_json, write_tensors, write_text
+from multipool.core.files import (
+    read_json,
+    read_tensors,
+    replacing,
+    write_json,
+    write_tensors,
+    write_text,
+)
 from multipool.core.generators import (
     numpy_generator,
     numpy_state,
     restore_numpy,
     torch_generator,
 )
-from multipool.core.images import ImageSet, as_float, check_images, check_range
+from multipool.core.images import ImageSet, as_float, check_images, check_plain, check_range
 from multipool.core.registry import lookup, unknown
 from multipool.core.retrieved import Retrieved
+from multipool.core.words import brief
 
 __all__ = [
     "ImageSet",
     "Retrieved",
     "as_float",
+    "brief",
     "check_images",
+    "check_plain",
     "check_range",
     "lookup",
     "numpy_generator",
     "numpy_state",
+    "read_json",
     "read_tensors",
     "replacing",
     "restore_numpy",

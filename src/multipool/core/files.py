@@ -13,6 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from multipool.core.words import brief
+
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
@@ -47,6 +49,21 @@ def write_json(path: str | Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, sort_keys=False, allow_nan=False) + "\n")
 
 
+def read_json(path: str | Path) -> object:
+    """Return the content of a JSON file, or say what is wrong; NaN is refused here, too."""
+    path = Path(path)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no file at {path}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not readable as JSON: {brief(error)}") from None
+
+
+def _refuse(word: str) -> object:
+    raise ValueError(f"it holds {word}, which is not JSON")
+
+
 def write_tensors(
     path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
 ) -> None:
@@ -67,4 +84,4 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             metadata = dict(file.metadata() or {})
             return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
-        raise ValueError(f"{path} is not a readable safetensors file: {error}") from None
+        raise ValueError(f"{path} is not a readable safetensors file: {brief(error)}") from None

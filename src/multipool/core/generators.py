@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import json
 import zlib
+from numbers import Integral
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from multipool.core.words import brief
+
 
 def numpy_generator(seed: int, *keys: int | str) -> np.random.Generator:
     """Return a generator for ``seed`` and any further keys; other keys, independent draws."""
+    check_seed(seed)
     words = [zlib.crc32(k.encode()) if isinstance(k, str) else k for k in keys]
     return np.random.default_rng([seed, *words])
 
 
 def torch_generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
     """Return a seeded torch generator on ``device``."""
+    check_seed(seed)
     return torch.Generator(device=device).manual_seed(seed)
+
+
+def check_seed(seed: object) -> None:
+    """Raise ``ValueError`` unless ``seed`` is a whole number from 0 to 2^63 - 1."""
+    whole = isinstance(seed, Integral) and not isinstance(seed, bool)
+    if not whole or not 0 <= int(seed) < 2**63:  # type: ignore[call-overload]
+        raise ValueError(f"seed must be a whole number from 0 to 2^63 - 1, got {seed!r}")
 
 
 def numpy_state(generator: np.random.Generator) -> Tensor:
@@ -32,5 +44,5 @@ def restore_numpy(generator: np.random.Generator, state: Tensor) -> None:
     try:
         saved = json.loads(bytes(state.tolist()))
         generator.bit_generator.state = saved
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"the saved random state cannot be read: {error}") from None
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise ValueError(f"the saved random state cannot be read: {brief(error)}") from None

@@ -42,6 +42,7 @@ def check_images(images: object, channels: int | None = None, *, finite: bool = 
     """
     if not isinstance(images, Tensor):
         raise ValueError(f"images must be a torch.Tensor, got {type(images).__name__}")
+    check_plain("images", images)
     if images.ndim != 4:
         raise ValueError(f"images must have shape (B, C, H, W), got {tuple(images.shape)}")
     if len(images) == 0:
@@ -56,6 +57,13 @@ def check_images(images: object, channels: int | None = None, *, finite: bool = 
         low, high = (float(v) for v in images.detach().aminmax())
         check_range(low, high)
     return images
+
+
+def check_plain(name: str, tensor: Tensor) -> None:
+    """Raise ``ValueError`` for a tensor without values, or one that does not hold all of them."""
+    if tensor.is_meta or tensor.layout != torch.strided:
+        kind = "one on the meta device" if tensor.is_meta else f"one of layout {tensor.layout}"
+        raise ValueError(f"{name} must be a plain tensor with values, got {kind}")
 
 
 def check_range(low: float, high: float) -> None:

@@ -27,6 +27,7 @@ def lookup(table: Mapping[str, T], name: str, what: str) -> T:
     >>> lookup({"a": 1}, "a", "letter")
     1
     """
-    if name not in table:
-        raise unknown(what, name, table)
-    return table[name]
+    try:
+        return table[name]
+    except (KeyError, TypeError):  # a list, say, cannot be looked up at all
+        raise unknown(what, name, table) from None
