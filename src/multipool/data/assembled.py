@@ -59,7 +59,10 @@ class AssembledDataset:
 
 def check_labels(labels: object, num_classes: int, what: str) -> Ints:
     """Return labels as int64 ``(n,)`` in ``0..num_classes-1``, or say what is wrong with them."""
-    array = np.asarray(labels)
+    try:
+        array = np.asarray(labels)
+    except (ValueError, OverflowError):  # lists of different lengths, numbers without end
+        raise ValueError(f"{what} must be a list of whole numbers, got a ragged one") from None
     if array.ndim != 1 or len(array) == 0 or not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
             f"{what} must be a list of whole numbers, got {array.dtype} of shape {array.shape}"
