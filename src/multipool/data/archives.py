@@ -6,18 +6,16 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from multipool.core import brief
 from multipool.data.files import checked_name
 
 # Datasets are packed pictures and arrays, which hardly shrink; a bomb grows a thousandfold.
 MAX_RATIO = 20
 FREE_BYTES = 64 * 2**20
-
-_BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError)
 
 
 def members(
@@ -32,7 +30,7 @@ def members(
         if wanted(name):
             try:
                 content = stream.read(size)
-            except _BROKEN as error:
+            except Exception as error:  # damaged archives make readers raise nearly anything
                 raise _unreadable(archive, error) from None
             yield name, content
 
@@ -52,7 +50,7 @@ def extract(archive: Path, folder: Path, limit: int | None = None) -> list[Path]
                 goal.parent.mkdir(parents=True, exist_ok=True)
                 with goal.open("wb") as file:
                     shutil.copyfileobj(stream, file, 2**20)
-            except _BROKEN as error:
+            except Exception as error:
                 raise _unreadable(archive, error) from None
         entries = sorted(hall.iterdir())
         for entry in entries:
@@ -88,7 +86,7 @@ def _entries(archive: Path) -> Iterator[tuple[str, IO[bytes], int]]:
     inside = _zip_entries if zipfile.is_zipfile(archive) else _tar_entries
     try:
         yield from inside(archive)
-    except _BROKEN as error:
+    except Exception as error:
         raise _unreadable(archive, error) from None
 
 
@@ -98,8 +96,8 @@ def _zip_entries(archive: Path) -> Iterator[tuple[str, IO[bytes], int]]:
         names = [checked_name(entry.filename, str(archive)) for entry in entries]
         for entry, name in zip(entries, names, strict=True):
             if (entry.external_attr >> 16) & 0o170000 == 0o120000:
-                raise ValueError(f"{archive} holds a link, {name!r}; it is not unpacked")
-            if not entry.is_dir():
+                raise ValueError(f"{archive} holds a link, {brief(name)!r}; it is not unpacked")
+            if not entry.filename.endswith("/"):
                 with file.open(entry) as stream:
                     yield name, stream, entry.file_size
 
@@ -112,11 +110,14 @@ def _tar_entries(archive: Path) -> Iterator[tuple[str, IO[bytes], int]]:
                 continue
             stream = file.extractfile(entry) if entry.isreg() else None
             if stream is None:
-                raise ValueError(f"{archive} holds a link or device, {name!r}; it is not unpacked")
+                raise ValueError(
+                    f"{archive} holds a link or device, {brief(name)!r}; it is not unpacked"
+                )
             with stream:
                 yield name, stream, entry.size
 
 
-def _unreadable(archive: Path, error: BaseException) -> ValueError:
-    reason = (str(error) or type(error).__name__).splitlines()[0]
-    return ValueError(f"{archive} is not a complete archive ({reason}); fetch it again")
+def _unreadable(archive: Path, error: Exception) -> ValueError:
+    if isinstance(error, ValueError) and str(error).startswith(str(archive)):
+        return error  # refused by us, in a sentence
+    return ValueError(f"{archive} is not a complete archive ({brief(error)}); fetch it again")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from multipool.core import brief
 from multipool.data.archives import unpacked_limit
 from multipool.data.assembled import check_labels
 from multipool.data.protocol import Bytes, Ints, SourceImages
@@ -52,7 +53,7 @@ def load_npy(path: Path) -> npt.NDArray[np.generic]:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # a damaged header makes numpy raise nearly anything
         raise ValueError(
-            f"{path} is not a complete .npy file ({_first_line(error)}); fetch it again"
+            f"{path} is not a complete .npy file ({brief(error)}); fetch it again"
         ) from None
 
 
@@ -69,7 +70,7 @@ def load_npz(path: Path, num_classes: int | None, size: int) -> CleanSet:
             stored = {key: file[key] for key in ("images", "labels", "classes") if key in file}
     except Exception as error:  # damaged archives make readers raise nearly anything
         raise ValueError(
-            f"{path} is not a readable .npz file ({_first_line(error)}); fetch or make it again"
+            f"{path} is not a readable .npz file ({brief(error)}); fetch or make it again"
         ) from None
     for key in ("images", "labels"):
         if key not in stored:
@@ -103,7 +104,3 @@ def _check_growth(path: Path) -> None:
     limit = unpacked_limit(path)
     if total > limit:
         raise ValueError(f"it would unpack to more than {limit // 2**20} MB")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

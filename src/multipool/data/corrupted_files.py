@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multipool.core import numpy_generator, replacing
+from multipool.core import brief, numpy_generator, replacing
 from multipool.data.assembled import AssembledDataset
 from multipool.data.copies import code_version, variant
 from multipool.data.corruptions import corrupt
@@ -93,7 +93,7 @@ def pick_files(
         folder = path.split("/")[0]
         if folder not in index:
             raise ValueError(
-                f"{options.image_list} names {path}, but {folder!r} is none of the "
+                f"{options.image_list} names {brief(path)}, but {brief(folder)!r} is none of the "
                 f"{len(index)} classes"
             )
         names.append(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from multipool.core import lookup
+from multipool.core import brief, lookup
 from multipool.data.assembled import AssembledDataset, check_labels
 from multipool.data.files import FileImages, Framing, listed
 from multipool.data.places import data_folder
@@ -70,7 +70,9 @@ def _files(root: Path, domain: str) -> FileImages:
     entries = listed(path, root)
     unlabelled = next((name for name, label in entries if not label), None)
     if unlabelled is not None:
-        raise ValueError(f"{path} gives no label for {unlabelled}; expected 'path label' lines")
+        raise ValueError(
+            f"{path} gives no label for {brief(unlabelled)}; expected 'path label' lines"
+        )
     numbers = [int(label) for _, label in entries]
     labels = check_labels(numbers, NUM_CLASSES, f"the labels of {path}")
     return FileImages(root, [name for name, _ in entries], labels, FRAMING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from multipool.core import brief
 from multipool.data.protocol import Bytes, Ints
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ EXTENSIONS = (".jpeg", ".jpg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff")
 # Only formats that Pillow decodes by itself: EPS, for one, would start another program.
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF")
 MAX_PIXELS = 2**26  # 67 million: more is taken for a decompression bomb
+MAX_SIDE = 2**16  # no photograph is longer
+_LONGEST = 2000  # characters of a path in a list or archive; systems allow 4096 in all
 
 
 @dataclass(frozen=True)
@@ -76,12 +80,11 @@ def decode(file: Path | bytes, framing: Framing, name: str = "") -> Bytes:
     place = io.BytesIO(file) if isinstance(file, bytes) else file
     try:
         with open_picture(place, formats=FORMATS) as p:
-            if p.width * p.height > MAX_PIXELS:
+            if p.width * p.height > MAX_PIXELS or max(p.size) > MAX_SIDE:
                 raise ValueError(f"it claims {p.width} x {p.height} pixels")
             return np.array(_frame(p.convert("RGB"), framing))
     except Exception as error:  # broken files make decoders raise nearly anything
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ValueError(f"{what} does not decode as an image: {reason}") from None
+        raise ValueError(f"{what} does not decode as an image: {brief(error)}") from None
 
 
 def _frame(picture: Image.Image, framing: Framing) -> Image.Image:
@@ -96,6 +99,8 @@ def _frame(picture: Image.Image, framing: Framing) -> Image.Image:
         if framing.square
         else (max(framing.scale, int(width * ratio)), max(framing.scale, int(height * ratio)))
     )
+    if target[0] * target[1] > MAX_PIXELS:
+        raise ValueError(f"{width} x {height} pixels are too long and narrow to be scaled")
     picture = picture.resize(target, Resampling.BILINEAR)
     left, top = ((side - framing.size) // 2 for side in target)
     return picture.crop((left, top, left + framing.size, top + framing.size))
@@ -139,7 +144,12 @@ def checked_name(name: str, where: str) -> str:
     """
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or (path.parts and ":" in path.parts[0]):
-        raise ValueError(f"{where} names {name!r}, which leaves its folder; nothing of it is used")
+        raise ValueError(
+            f"{where} names {brief(name)!r}, which leaves its folder; nothing of it is used"
+        )
+    longest = max((len(part.encode(errors="replace")) for part in path.parts), default=0)
+    if longest > 255 or len(name) > _LONGEST or "\0" in name:
+        raise ValueError(f"{where} names {brief(name)!r}, which no file can be called")
     return path.as_posix()
 
 
@@ -154,11 +164,13 @@ def listed(file: Path, root: Path) -> list[tuple[str, str]]:
         if not line.strip():
             continue
         path, _, label = line.strip().rpartition(" ")
-        if not path or not label.removeprefix("-").isdecimal():
+        if not path or not re.fullmatch(r"-?[0-9]{1,400}", label):
             path, label = line.strip(), ""
         path = checked_name(path.strip(), f"line {number} of {file}")
         if not (root / path).is_file():
-            raise FileNotFoundError(f"line {number} of {file} names {path}, which is not in {root}")
+            raise FileNotFoundError(
+                f"line {number} of {file} names {brief(path)}, which is not in {root}"
+            )
         entries.append((path, label))
     if not entries:
         raise ValueError(f"{file} names no images")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multipool.core import replacing
+from multipool.core import brief, replacing
 from multipool.data.archives import members
 from multipool.data.arrays import CleanSet, load_npz
 from multipool.data.assembled import AssembledDataset
@@ -141,9 +141,13 @@ def _decoded(files: dict[str, bytes], where: str) -> CleanSet:
     index = {name: label for label, name in enumerate(classes)}
     for name, wnid, *_ in rows:
         if f"val/images/{name}" not in files:
-            raise FileNotFoundError(f"{ANNOTATIONS} of {where} names {name}, which is not there")
+            raise FileNotFoundError(
+                f"{ANNOTATIONS} of {where} names {brief(name)}, which is not there"
+            )
         if wnid not in index:
-            raise ValueError(f"{ANNOTATIONS} of {where} has the class {wnid}, not in wnids.txt")
+            raise ValueError(
+                f"{ANNOTATIONS} of {where} has the class {brief(wnid)}, not in wnids.txt"
+            )
 
     def one(row: list[str]) -> Bytes:
         return decode(files[f"val/images/{row[0]}"], FRAMING, f"{row[0]} of {where}")
