@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from multipool.core import lookup, read_tensors, unknown, write_tensors
+from multipool.core import brief, lookup, read_tensors, unknown, write_tensors
 from multipool.models.hubs import HUBS
 from multipool.models.normalise import Normalise
 from multipool.models.table import MODELS, SHIPPED, skeleton, with_normalisation
@@ -99,6 +99,9 @@ def _assemble(
         raise ValueError(
             f"{path} does not say its architecture; pass architecture=, one of: {', '.join(MODELS)}"
         )
+    if architecture is None and name not in MODELS:
+        known = ", ".join(MODELS)
+        raise ValueError(f"{path} is of an unknown architecture, {brief(name)!r}; known: {known}")
     head = f"{lookup(MODELS, name, 'model').head}.bias"
     mean = _numbers(path, metadata, "mean", tensors.pop(_MEAN, None))
     std = _numbers(path, metadata, "std", tensors.pop(_STD, None))
@@ -109,7 +112,9 @@ def _assemble(
         raise ValueError(f"{path} has {found} classes, expected {num_classes}")
     model = skeleton(name, found)
     _check_fit(path, name, model.state_dict(), tensors)
-    model.load_state_dict({k: _full(v) for k, v in tensors.items()}, assign=True)
+    full = {k: _full(v) for k, v in tensors.items()}
+    _check_values(path, model.state_dict(), full)
+    model.load_state_dict(full, assign=True)
     return with_normalisation(model, name, mean, std)
 
 
@@ -122,14 +127,22 @@ def _numbers(
     path: Path, metadata: Mapping[str, str], key: str, stored: Tensor | None
 ) -> list[float] | None:
     """Return the normalisation under ``key``: from the metadata, else the tensors, else none."""
-    if key not in metadata:
-        return None if stored is None else stored.flatten().tolist()
+    if key not in metadata and stored is None:
+        return None
     try:
-        return [float(v) for v in json.loads(metadata[key])]
-    except (ValueError, TypeError):
-        raise ValueError(
-            f"the {key} in {path} must be a list of 3 numbers, got {metadata[key]!r}"
-        ) from None
+        given = json.loads(metadata[key]) if key in metadata else _values(stored)
+        found = [float(v) for v in given]
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        found = []
+    if len(found) != 3 or not all(map(isfinite, found)) or (key == "std" and min(found) <= 0):
+        said = brief(metadata.get(key, "something else"))
+        raise ValueError(f"the {key} in {path} must be a list of 3 numbers, got {said!r}")
+    return found
+
+
+def _values(stored: Tensor | None) -> list[float]:
+    """Return the numbers of a short tensor, as one list."""
+    return [] if stored is None or stored.numel() != 3 else stored.flatten().tolist()
 
 
 def _check_fit(
@@ -137,7 +150,7 @@ def _check_fit(
 ) -> None:
     """Raise one sentence if names or shapes differ from what the architecture wants."""
     problems = [f"no '{key}'" for key in wanted if key not in found]
-    problems += [f"an unknown '{key}'" for key in found if key not in wanted]
+    problems += [f"an unknown '{brief(key)}'" for key in found if key not in wanted]
     problems += [
         f"'{key}' of shape {tuple(found[key].shape)} instead of {tuple(wanted[key].shape)}"
         for key in wanted
@@ -146,6 +159,17 @@ def _check_fit(
     if problems:
         more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
         raise ValueError(f"{path} does not fit {name}: it has {problems[0]}{more}")
+
+
+def _check_values(path: Path, wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
+    """Raise one sentence if a number is none, or of a kind that the architecture has not."""
+    for name, tensor in found.items():
+        if tensor.dtype != wanted[name].dtype:
+            raise ValueError(
+                f"{path} is damaged: its '{name}' is {tensor.dtype}, expected {wanted[name].dtype}"
+            )
+        if not tensor.isfinite().all():
+            raise ValueError(f"{path} is damaged: its '{name}' holds NaN or infinity")
 
 
 def _check_classes(model: nn.Module, num_classes: int | None, source: str) -> None:
@@ -160,9 +184,8 @@ def _read_checkpoint(path: Path) -> dict[str, Tensor]:
         raise FileNotFoundError(f"no file at {path}")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else "it is empty"
-        raise ValueError(f"{path} is not a state dict that loads safely: {reason}") from None
+    except Exception as error:  # damaged files make the unpickler raise nearly anything
+        raise ValueError(f"{path} is not a state dict that loads safely: {brief(error)}") from None
     for key in _WRAPPERS:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
