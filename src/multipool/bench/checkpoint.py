@@ -10,10 +10,13 @@ from typing import Any
 
 from torch import Tensor
 
-from multipool.core import read_tensors, write_tensors
+from multipool.core import brief, read_tensors, write_tensors
+from multipool.methods.saving import digest
 
 FILE = "checkpoint.safetensors"
 _ADAPTER, _TALLY = "adapter.", "tally."
+_VERSION = 1
+_HEADER = ("batches", "settings", "notes", "version")
 
 
 @dataclass(frozen=True)
@@ -30,21 +33,35 @@ class Checkpoint:
         """Write the checkpoint into ``folder``, in one step."""
         tensors = {_ADAPTER + name: value for name, value in self.adapter.items()}
         tensors.update({_TALLY + name: value for name, value in self.tally.items()})
-        header = {"batches": self.batches, "settings": self.settings, "notes": self.notes}
-        metadata = {key: json.dumps(value) for key, value in header.items()}
-        write_tensors(Path(folder) / FILE, tensors, metadata)
+        values = (self.batches, self.settings, self.notes, _VERSION)
+        metadata = {k: json.dumps(v) for k, v in zip(_HEADER, values, strict=True)}
+        check = digest(tensors, _words(metadata))
+        write_tensors(Path(folder) / FILE, tensors, {**metadata, "sha256": check})
 
 
 def read(folder: str | Path, settings: Mapping[str, Any]) -> Checkpoint | None:
-    """Return the checkpoint in ``folder``; None without one; refuse one of other settings."""
+    """Return the checkpoint in ``folder``; None without one; refuse one of other settings.
+
+    Refused with a sentence, too: one that was altered, or written by a later version.
+    """
     path = Path(folder) / FILE
     if not path.is_file():
         return None
     tensors, metadata = read_tensors(path)
     try:
-        header = {key: json.loads(metadata[key]) for key in ("batches", "settings", "notes")}
-    except (KeyError, ValueError):
+        header = {key: json.loads(metadata[key]) for key in _HEADER}
+    except (KeyError, ValueError, RecursionError):
         raise ValueError(f"{path} is not a checkpoint of multipool run") from None
+    if header["version"] != _VERSION:
+        raise ValueError(
+            f"{path} has version {brief(header['version'])}, this multipool reads {_VERSION}; "
+            "continue with the release that wrote it, or drop --resume to start again"
+        )
+    if metadata.get("sha256") != digest(tensors, _words(metadata)):
+        raise ValueError(
+            f"{path} has been altered since it was written: its checksum differs; "
+            "drop --resume to start again"
+        )
     check_same(path, header["settings"], settings)
     return Checkpoint(
         batches=int(header["batches"]),
@@ -64,6 +81,11 @@ def check_same(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) 
                 f"{path} belongs to a run with {key} = {found.get(key)!r}, this one has "
                 f"{plain.get(key)!r}; use another --out, or drop --resume to start again"
             )
+
+
+def _words(metadata: Mapping[str, str]) -> str:
+    """Return the header as the checksum covers it."""
+    return "\n".join(metadata[key] for key in _HEADER)
 
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
