@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from multipool.core import ImageSet, as_float, check_images, read_tensors, write_tensors
+from multipool.methods.saving import digest
 from multipool.ops import Group, Network, frozen
 
 _KIND = "multipool source statistics"
+_VERSION = "1"
 _MOST_IMAGES = 100_000  # as released
 _BATCH = 250
 
@@ -89,7 +91,8 @@ def _from_sums(first: Tensor, second: Tensor, counts: Tensor) -> SourceStatistic
 def write(path: str | Path, statistics: SourceStatistics) -> None:
     """Write statistics to a safetensors file, atomically."""
     tensors = {"mean": statistics.mean, "var": statistics.var, "counts": statistics.counts}
-    write_tensors(path, tensors, {"kind": _KIND})
+    metadata = {"kind": _KIND, "version": _VERSION, "sha256": digest(tensors, _KIND)}
+    write_tensors(path, tensors, metadata)
 
 
 def read(path: str | Path) -> SourceStatistics:
@@ -97,6 +100,13 @@ def read(path: str | Path) -> SourceStatistics:
     tensors, metadata = read_tensors(path)
     if metadata.get("kind") != _KIND or set(tensors) != {"mean", "var", "counts"}:
         raise ValueError(f"{path} holds no source statistics; make them with multipool statistics")
+    if metadata.get("version") != _VERSION:
+        raise ValueError(
+            f"{path} is of another version, this multipool reads {_VERSION}; make it again with "
+            "multipool statistics"
+        )
+    if metadata.get("sha256") != digest(tensors, _KIND):
+        raise ValueError(f"{path} has been altered since it was made: its checksum differs")
     found = SourceStatistics(tensors["mean"], tensors["var"], tensors["counts"])
     if found.mean.ndim != 2 or found.mean.shape != found.var.shape:
         raise ValueError(f"{path} holds statistics of shapes that do not belong together")
