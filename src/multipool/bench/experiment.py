@@ -6,6 +6,7 @@ import dataclasses
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 from multipool import methods, models
@@ -16,6 +17,10 @@ from multipool.memory import MEMORIES
 from multipool.methods.setup import PRECISIONS, check_guard, configure
 
 SPLITS = ("train", "test")
+_TEXTS = (
+    *("dataset", "method", "memory", "protocol", "model", "weights", "data_dir"),
+    *("device", "fallback", "source", "precision"),
+)
 _LEAST = (("rounds", 1), ("seed", 0), ("limit", 1), ("batch_size", 1), ("reset_every", 1))
 
 
@@ -54,6 +59,7 @@ class Experiment:
     memory_options: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         lookup(DATASETS, self.dataset, "dataset")
         _check_numbers(self)
         self.stream()
@@ -141,13 +147,28 @@ def memories() -> list[str]:
     return sorted({"single", *MEMORIES})
 
 
+def _check_kinds(experiment: Experiment) -> None:
+    """Check that names are names: a file may have put anything there."""
+    for name in _TEXTS:
+        value = getattr(experiment, name)
+        if not isinstance(value, str | None):
+            raise ValueError(f"{name} must be a name, got {value!r}")
+    for name in ("guard", "compile"):
+        if not isinstance(getattr(experiment, name), bool):
+            raise ValueError(f"{name} must be true or false, got {getattr(experiment, name)!r}")
+    domains = () if experiment.domains is None else experiment.domains
+    if not isinstance(domains, tuple) or not all(isinstance(name, str) for name in domains):
+        raise ValueError(f"domains must be a list of names, got {domains!r}")
+
+
 def _check_numbers(experiment: Experiment) -> None:
     for name, low in _LEAST:
         value = getattr(experiment, name)
-        if value is not None and (not isinstance(value, int) or value < low):
+        if value is not None and (type(value) is not int or value < low):
             raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}")
-    if not experiment.gamma > 0:
-        raise ValueError(f"gamma must be greater than 0, got {experiment.gamma}")
+    gamma = experiment.gamma
+    if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 0 < gamma < inf:
+        raise ValueError(f"gamma must be greater than 0, got {gamma!r}")
 
 
 def _check_method(experiment: Experiment) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from multipool.core import write_json
+from multipool.core import read_json, write_json
 
 FILE = "result.json"
+Kind = Callable[[object], bool]
 # The only keys whose values may differ between two equal runs.
 VARYING = ("timing", "host", "samples_per_second")
 
@@ -59,14 +59,78 @@ class Result:
 def read(path: str | Path) -> Result:
     """Return the result in a ``result.json``, or say why it is none."""
     path = Path(path)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        known = {f.name for f in dataclasses.fields(Result)}
-        return Result(**{key: value for key, value in content.items() if key in known})
-    except FileNotFoundError:
-        raise FileNotFoundError(f"no result at {path}") from None
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a result of multipool run: {error}") from None
+    if not path.is_file():
+        raise FileNotFoundError(f"no result at {path}")
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is not a result of multipool run: it is no mapping")
+    for part in dataclasses.fields(Result):
+        needed = part.default is part.default_factory is dataclasses.MISSING
+        if part.name in content and not _KINDS[part.name](content[part.name]):
+            raise ValueError(f"{path} is not a result of multipool run: bad '{part.name}'")
+        if needed and part.name not in content:
+            raise ValueError(f"{path} is not a result of multipool run: no '{part.name}'")
+    known = {f.name for f in dataclasses.fields(Result)}
+    return Result(**{key: value for key, value in content.items() if key in known})
+
+
+def _number(value: object) -> bool:
+    return type(value) in (int, float) and -1e300 < value < 1e300  # type: ignore[operator]
+
+
+def _whole(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _anything(value: object) -> bool:
+    return True
+
+
+def _maybe(kind: Kind) -> Kind:
+    return lambda value: value is None or kind(value)
+
+
+def _all(kind: Kind) -> Kind:
+    return lambda value: isinstance(value, list) and all(map(kind, value))
+
+
+def _table(kind: Kind, **named: Kind) -> Kind:
+    """Return the check of a mapping: ``named`` must be there, ``kind`` holds for the others."""
+
+    def check(value: object) -> bool:
+        if not isinstance(value, dict) or not named.keys() <= value.keys():
+            return False
+        return all(named.get(key, kind)(part) for key, part in value.items())
+
+    return check
+
+
+_errors = _table(_number)
+_KINDS: dict[str, Kind] = {
+    "error": _maybe(_number),
+    "errors": _errors,
+    "complete": lambda value: isinstance(value, bool),
+    "settings": _table(_anything, method=_text, dataset=_text),
+    "versions": _table(_text),
+    "seed": _whole,
+    "samples": _whole,
+    "total": _whole,
+    "curve": _all(_table(_anything, samples=_whole, error=_number)),
+    "changes": _all(_table(_anything, sample=_whole, domain=_text, round=_whole)),
+    "rounds": _all(_table(_anything, error=_number)),
+    "counts": _table(_whole),
+    "memory": _maybe(_table(_anything, size=_whole, sizes=_all(_whole), events=_table(_whole))),
+    "diagnostics": _all(_table(_anything)),
+    "weights": _table(_text),
+    "notes": _all(_text),
+    "timing": _table(_number),
+    "host": _table(_anything),
+    "samples_per_second": _maybe(_number),
+}
 
 
 def find(folder: str | Path) -> list[Path]:

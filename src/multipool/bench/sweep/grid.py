@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,11 +12,13 @@ from typing import Any
 
 from multipool.bench.experiment import Experiment
 from multipool.bench.sweep.planned import Planned
-from multipool.core import unknown
+from multipool.core import brief, read_json, unknown
 
 KEYS = ("base", "grid", "runs")
 MEMORY_KEYS = ("name", "label", "options")
 SET = "set"  # hyperparameters, as with run's --set
+_LONGEST = 600  # characters of what is wrong with a run
+_MOST_RUNS, _MOST_PARTS = 100_000, 100_000  # more is a mistake, or meant to do harm
 _HIDDEN = ("options", "memory_options")  # what --set fills
 OPTIONS = (*(f.name for f in dataclasses.fields(Experiment) if f.name not in _HIDDEN), SET)
 
@@ -24,17 +26,18 @@ OPTIONS = (*(f.name for f in dataclasses.fields(Experiment) if f.name not in _HI
 def read(path: str | Path) -> list[Planned]:
     """Return the runs that a YAML or JSON file asks for, each of them checked."""
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise FileNotFoundError(f"no sweep file at {path}") from None
-    content = _parse(text, path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no sweep file at {path}")
+    content = read_json(path) if path.suffix == ".json" else _yaml(path)
+    _check_plain(content, path)
     if not isinstance(content, Mapping):
         raise ValueError(f"{path} must hold {', '.join(KEYS)}, got {_kind(content)}")
     try:
         return expand(content)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: {brief(error, _LONGEST)}") from None
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {brief(error, _LONGEST)}") from None
 
 
 def expand(content: Mapping[str, Any]) -> list[Planned]:
@@ -75,6 +78,9 @@ def _choices(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _product(options: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    total = math.prod(len(values) for values in options.values())
+    if total > _MOST_RUNS:
+        raise ValueError(f"a sweep has at most {_MOST_RUNS:,} runs, this grid has {total:,}")
     for values in itertools.product(*options.values()):
         yield dict(zip(options, values, strict=True))
 
@@ -175,16 +181,25 @@ def _kind(value: object) -> str:
     return "nothing" if value is None else f"a {type(value).__name__}"
 
 
-def _parse(text: str, path: Path) -> object:
-    if path.suffix == ".json":
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise ValueError(f"{path} is not readable as JSON: {error}") from None
-    return _yaml(text, path)
+def _check_plain(content: object, path: Path) -> None:
+    """Refuse what JSON has no word for, and aliases that unfold without end."""
+    waiting, parts = [content], 0
+    while waiting:
+        value = waiting.pop()
+        parts += 1
+        if parts > _MOST_PARTS:
+            raise ValueError(f"{path} unfolds to more than {_MOST_PARTS:,} values")
+        if isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+        elif not isinstance(value, str | int | float | None):
+            raise ValueError(f"{path} holds a {type(value).__name__}: {brief(value)}; quote it")
+        elif isinstance(value, float) and math.isnan(value):
+            raise ValueError(f"{path} holds NaN, which is no setting")
 
 
-def _yaml(text: str, path: Path) -> object:
+def _yaml(path: Path) -> object:
     try:
         import yaml
     except ModuleNotFoundError:
@@ -195,12 +210,17 @@ def _yaml(text: str, path: Path) -> object:
     class Loader(yaml.SafeLoader):
         """YAML 1.1 takes 1e-3 for a word; everybody else takes it for a number."""
 
+        def flatten_mapping(self, node: yaml.MappingNode) -> None:
+            """Put in what ``<<`` refers to, unless that unfolds without end."""
+            super().flatten_mapping(node)
+            if len(node.value) > _MOST_PARTS // 10:
+                raise yaml.YAMLError("its merges unfold to too many values")
+
     first: Iterable[str] = "-+.0123456789"
     pattern = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
     Loader.add_implicit_resolver("tag:yaml.org,2002:float", pattern, list(first))
     try:
-        return yaml.load(text, Loader)  # noqa: S506
-    except yaml.YAMLError as error:
-        raise ValueError(
-            f"{path} is not readable as YAML: {' '.join(str(error).split())}"
-        ) from None
+        return yaml.load(path.read_text(encoding="utf-8"), Loader)  # noqa: S506
+    except Exception as error:  # tags make the reader raise nearly anything
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{path} is not readable as YAML: {brief(said)}") from None
