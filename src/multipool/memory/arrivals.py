@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from multipool.core import check_images, check_range
+from multipool.core import check_images, check_plain, check_range
 from multipool.memory.checks import column
 from multipool.memory.descriptors import Descriptor, feature, on_grid
 from multipool.memory.pixels import extent, on_host, plain
@@ -51,6 +51,7 @@ def check_batch(
         if not isinstance(features, Tensor) or not features.is_floating_point():
             kind = features.dtype if isinstance(features, Tensor) else type(features).__name__
             raise ValueError(f"features must be a float torch.Tensor, got {kind}")
+        check_plain("features", features)
         if features.ndim != 2 or len(features) != size or features.shape[1] == 0:
             raise ValueError(f"features must have shape ({size}, D), got {tuple(features.shape)}")
     return Batch(images, uncertainty, labels, features)

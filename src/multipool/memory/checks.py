@@ -9,18 +9,18 @@ from numbers import Integral, Real
 import torch
 from torch import Tensor
 
-from multipool.core import unknown
-
+from multipool.core import check_plain, unknown
 
 # A list of free slots is kept; more would not be a memory but a dataset.
 MOST_SAMPLES = 2**20
+MOST_CLASSES = 2**20
 
 
 def whole(name: str, value: object, low: int, high: int | None = None) -> int:
     """Return ``value`` as an int of at least ``low`` and at most ``high``, else ``ValueError``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
         raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}")
-    if high is not None and value > high:
+    if high is not None and int(value) > high:
         raise ValueError(f"{name} must be at most {high:,}, got {value!r}")
     return int(value)
 
@@ -49,6 +49,7 @@ def column(name: str, values: object, length: int, *, integer: bool) -> Tensor:
     """Return ``values`` if it is a real ``(B,)`` tensor of that length and kind."""
     if not isinstance(values, Tensor):
         raise ValueError(f"{name} must be a torch.Tensor, got {type(values).__name__}")
+    check_plain(name, values)
     if values.shape != (length,):
         raise ValueError(f"{name} must have shape ({length},), got {tuple(values.shape)}")
     whole_numbers = not (values.is_floating_point() or values.is_complex())

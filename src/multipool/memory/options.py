@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from multipool.core import lookup
-from multipool.memory.checks import MOST_SAMPLES, number, one_of, whole
+from multipool.memory.checks import MOST_CLASSES, MOST_SAMPLES, number, one_of, whole
 from multipool.memory.consolidations import CONSOLIDATIONS
 from multipool.memory.descriptors import DESCRIPTORS
 from multipool.memory.distances import DISTANCES, default_threshold
@@ -47,7 +47,7 @@ class MultiClusterOptions:
     draw: str = "random"
 
     def __post_init__(self) -> None:
-        whole("num_classes", self.num_classes, 2)
+        whole("num_classes", self.num_classes, 2, MOST_CLASSES)
         whole("capacity", self.capacity, 1)
         whole("seed", self.seed, 0)
         for name in ("max_clusters", "expire_after", "class_quota", "minimum_mass", "max_age"):

@@ -12,10 +12,12 @@ from torch import Tensor
 
 from multipool.core import Retrieved, numpy_generator, numpy_state, restore_numpy
 from multipool.memory.arrivals import arrive, check_batch
-from multipool.memory.checks import MOST_SAMPLES, count, one_of, whole
+from multipool.memory.checks import MOST_CLASSES, MOST_SAMPLES, count, one_of, whole
 from multipool.memory.events import new_events
 from multipool.memory.state import check_keys, host
 from multipool.memory.store import STORAGES, ImageStore
+
+STATE_NAMES = {"images", "dtype", "random", "index", "labels", "uncertainty", "now"}
 
 
 class Item(NamedTuple):
@@ -38,7 +40,7 @@ class Pool(ABC):
     def __init__(
         self, num_classes: int, capacity: int = 64, storage: str = "uint8", seed: int = 0
     ) -> None:
-        self.num_classes = whole("num_classes", num_classes, 2)
+        self.num_classes = whole("num_classes", num_classes, 2, MOST_CLASSES)
         self.capacity = whole("capacity", capacity, 1, MOST_SAMPLES)
         one_of("storage", storage, STORAGES)
         self._seed = whole("seed", seed, 0)
@@ -113,8 +115,7 @@ class Pool(ABC):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over a state saved by a pool with the same options, or raise ``ValueError``."""
-        names = {"images", "dtype", "random", "index", "labels", "uncertainty", "now"}
-        check_keys(state, names)
+        check_keys(state, STATE_NAMES)
         index = host(state, "index", torch.int64, 1)
         labels = host(state, "labels", torch.int64, 1)
         doubts = host(state, "uncertainty", torch.float64, 1)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from multipool.memory.pool import Pool
-from multipool.memory.state import host
+from multipool.memory.pool import STATE_NAMES, Pool
+from multipool.memory.state import check_keys, host
 
 
 class ReservoirPool(Pool):
@@ -30,15 +30,13 @@ class ReservoirPool(Pool):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over a saved state, or raise ``ValueError`` and stay as it was."""
-        if not isinstance(state.get("predicted"), Tensor):
-            raise ValueError("the saved pool lacks 'predicted', the counts of predictions")
+        check_keys(state, {*STATE_NAMES, "predicted"})
         predicted = host(state, "predicted", torch.int64, 1).tolist()
         rest = {name: value for name, value in state.items() if name != "predicted"}
         stored = [0] * (self.num_classes + 1)
-        if isinstance(state.get("labels"), Tensor):
-            for label in state["labels"].flatten().tolist():
-                if label in range(-1, self.num_classes):
-                    stored[int(label)] += 1
+        for label in state["labels"].flatten().tolist():
+            if label in range(-1, self.num_classes):
+                stored[int(label)] += 1
         pairs = list(zip(predicted, stored, strict=False))
         if len(predicted) != len(stored) or any(seen < held for seen, held in pairs):
             raise ValueError(

@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from multipool.core import check_plain
+from multipool.memory.descriptors import DESCRIPTORS
 from multipool.memory.options import MultiClusterOptions
 from multipool.memory.organiser import Organiser
 
@@ -60,6 +62,7 @@ def read(options: MultiClusterOptions, state: Mapping[str, Tensor]) -> Organiser
     for sentence, holds in _laws(options, arrays):
         if not holds:
             raise ValueError(f"the saved memory does not fit: {sentence}")
+    _check_width(options, state["images"], width)
     organiser = Organiser(options)
     organiser.serial, organiser.now = int(arrays["next_serial"]), int(arrays["now"])
     if organiser.serial == 0:
@@ -79,12 +82,15 @@ def read(options: MultiClusterOptions, state: Mapping[str, Tensor]) -> Organiser
 
 def check_keys(state: Mapping[str, Tensor], names: set[str]) -> None:
     """Raise ``ValueError`` unless the state holds exactly these names, all of them tensors."""
+    if not isinstance(state, Mapping):
+        raise ValueError(f"the saved memory must be a mapping, got {type(state).__name__}")
     if set(state) != names:
         missing, extra = sorted(names - set(state)), sorted(set(state) - names)
         raise ValueError(f"the saved memory lacks {missing} and has unexpected {extra}")
     for name in names:
         if not isinstance(state[name], Tensor):
             raise ValueError(f"saved {name} must be a Tensor, got {type(state[name]).__name__}")
+        check_plain(f"saved {name}", state[name])
 
 
 def host(state: Mapping[str, Tensor], name: str, dtype: torch.dtype, ndim: int) -> NDArray[Any]:
@@ -98,6 +104,18 @@ def host(state: Mapping[str, Tensor], name: str, dtype: torch.dtype, ndim: int) 
     if not np.isfinite(array).all():
         raise ValueError(f"saved {name} must be finite, got NaN or infinity")
     return array
+
+
+def _check_width(options: MultiClusterOptions, images: Tensor, width: int) -> None:
+    """Refuse descriptors of another kind than this memory would compute from such images."""
+    if options.descriptor == "feature" or images.ndim != 4 or not 1 <= images.shape[1] <= 2**16:
+        return  # features have any width; other images are refused where they are stored
+    wanted = DESCRIPTORS[options.descriptor](torch.zeros(1, images.shape[1], 8, 8)).shape[1]
+    if width != wanted:
+        raise ValueError(
+            f"the saved memory does not fit: '{options.descriptor}' has {wanted} numbers a sample, "
+            f"got {width}"
+        )
 
 
 def _arrays(options: MultiClusterOptions, state: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:

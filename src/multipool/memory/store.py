@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 from multipool.core import as_float, check_range
 from multipool.memory.pixels import eight_bits, on_host, plain
 
+MOST_BYTES = 2**36  # of a buffer that a saved state may ask for
 STORAGES = ("uint8", "float")
 Rows = NDArray[np.int64]
 Slots = Sequence[int] | Rows
@@ -124,6 +126,8 @@ class ImageStore:
             raise ValueError(
                 f"saved images must have shape ({members}, C, H, W), got {tuple(images.shape)}"
             )
+        if self.slots * math.prod(images.shape[1:]) * images.element_size() > MOST_BYTES:
+            raise ValueError(f"saved images of shape {tuple(images.shape)} are too large to keep")
         if members and self.storage == "float":
             check_range(*(float(value) for value in images.aminmax()))
         self.dtype = dtype.dtype
