@@ -14,11 +14,11 @@ from torch import Tensor
 from multipool.ops import entropy
 
 # How the thresholds were chosen is in docs/guard.md.
-DIVERSITY = 0.97  # share of the classes left, below which a surer model has begun to collapse
+DIVERSITY = 0.95  # share of the classes left, below which a surer model has begun to collapse
 CERTAINTY = 0.85  # share of the entropy left, below which a model is the surer one
-RUIN = 0.6  # share of the classes left, below which nothing else matters
+RUIN = 0.5  # share of the classes left, below which nothing else matters
 WINDOW = 8  # probes of a judgement
-QUICK = 2  # probes that are enough to see ruin
+QUICK = 4  # probes that are enough to see ruin
 
 
 @dataclass(frozen=True)

@@ -62,14 +62,14 @@ class Guard:
     @torch.no_grad()
     def undo(self) -> None:
         """Put the last good state back."""
-        for backup, live in zip(self._backup, self._live, strict=True):
-            live.copy_(backup)
+        if self._live:
+            torch._foreach_copy_(self._live, self._backup)
 
     @torch.no_grad()
     def accept(self) -> None:
         """Make the state as it is the last good one; it must be finite."""
-        for backup, live in zip(self._backup, self._live, strict=True):
-            backup.copy_(live)
+        if self._live:
+            torch._foreach_copy_(self._backup, self._live)
 
     def _settle(self, loss: Tensor) -> tuple[Tensor, ...]:
         """Accept the state if it and ``loss`` are finite, else undo; return which it was."""

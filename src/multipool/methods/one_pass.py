@@ -32,6 +32,7 @@ class OnePass(Adapter):
         for name, tensor in self.optimizer.state.items():
             self._keep(f"optimizer.{name}", tensor)
         self._train = Graphed(self._train_pass, enabled=self.setup.graphs)
+        self._peek = Graphed(self._peek_pass, enabled=self.setup.graphs)
 
     def _make_optimizer(self, values: Tensor) -> FlatOptimizer:
         return FlatAdam(values, self.config.lr)
@@ -63,8 +64,11 @@ class OnePass(Adapter):
         """Return what the caller gets for the network's logits."""
         return logits
 
+    def _peek_pass(self, images: Tensor) -> tuple[Tensor, ...]:
+        return (self._logits(images),)
+
     def _predict(self, images: Tensor) -> Tensor:
-        return self._output(self._logits(images))
+        return self._output(self._peek(images)[0].clone())
 
     def _step(self, images: Tensor) -> Tensor:
         found: list[Tensor] = []

@@ -21,9 +21,11 @@ def digest(tensors: Mapping[str, Tensor], words: str = "") -> str:
     """Return a SHA-256 over names, kinds, shapes and bytes of all tensors, and ``words``."""
     total = hashlib.sha256(words.encode())
     for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
+        tensor = tensors[name].detach().cpu()
         total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        total.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+        # A fresh row: one element may have any stride, and only stride 1 can be read as bytes.
+        row = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.reshape(-1))
+        total.update(row.view(torch.uint8).numpy().tobytes())
     return total.hexdigest()
 
 
