@@ -9,6 +9,7 @@ import typer
 
 from multipool.bench.corruption_speed import measure_corruptions, overall
 from multipool.bench.environment import resolve
+from multipool.bench.guard_speed import GuardCost, measure_guard
 from multipool.bench.memory_speed import MemoryRow, measure_memory
 from multipool.bench.methods_speed import (
     Speed,
@@ -60,6 +61,9 @@ def methods(
     device: o.Device = "auto",
     precision: o.Precision = "float32",
     compile: Annotated[bool, typer.Option("--compile", help="Use torch.compile.")] = False,  # noqa: A002
+    guard: Annotated[
+        bool, typer.Option("--guard", help="Measure what the guard costs, in float32.")
+    ] = False,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -73,10 +77,23 @@ def methods(
         lookup(METHODS, name, "method")
     place = resolve(device)
     model, images = model_and_grain(weights, pixels, place) if weights else shapes_model(place)
+    pairs = [(method, memory) for method, memory in every_pair() if method in wanted]
+    if guard:
+        costs = measure_guard(
+            model,
+            images,
+            pairs,
+            batch_size=batch_size,
+            batches=batches,
+            warm_up=warm_up,
+            progress=lambda name: say(f"measuring {name}", quiet or json),
+        )
+        _show_guard(costs, str(place), json)
+        return
     found = measure_methods(
         model,
         images,
-        [(method, memory) for method, memory in every_pair() if method in wanted],
+        pairs,
         batch_size=batch_size,
         batches=batches,
         warm_up=warm_up,
@@ -143,6 +160,25 @@ def corruptions(
     rows.append(["all", f"{overall([s.ours for s in found]):,.0f}", "", ""])
     columns = ["corruption", "images/s", "imagecorruptions", "ratio"]
     table(f"corruptions at {pixels} px on {resolve(device)}", columns, rows)
+
+
+def _show_guard(costs: list[GuardCost], place: str, json: bool) -> None:
+    if json:
+        print_json([{**dataclasses.asdict(cost), "percent": cost.percent} for cost in costs])
+        return
+    rows = [
+        [
+            cost.method,
+            cost.memory or "–",
+            f"{cost.milliseconds:.2f}",
+            f"{cost.guarded:.2f}",
+            f"{cost.look:.2f}",
+            f"{cost.percent:.1f}",
+        ]
+        for cost in costs
+    ]
+    columns = ["method", "memory", "ms/batch", "guarded", "looks", "guard %"]
+    table(f"cost of the guard on {place}", columns, rows, left=2)
 
 
 def _memory_row(row: MemoryRow) -> list[str]:

@@ -1,0 +1,76 @@
+"""What the guard costs: the same steps with and without it, in turn."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from multipool import methods
+from multipool.bench.methods_speed import _any_source, _now, _walk, every_pair
+
+
+@dataclass(frozen=True)
+class GuardCost:
+    """Milliseconds of a batch without the guard, and what the guard adds; medians, warm."""
+
+    method: str
+    memory: str | None
+    milliseconds: float  # a batch without the guard
+    guarded: float  # a batch with it, no look for a collapse
+    look: float  # a look, spread over the batches between two; 0: the method is not watched
+
+    @property
+    def percent(self) -> float:
+        """Return what the guard adds to a batch, in per cent."""
+        return 100 * (self.guarded + self.look - self.milliseconds) / self.milliseconds
+
+
+def measure_guard(
+    model: nn.Module,
+    images: Tensor,
+    pairs: Iterable[tuple[str, str | None]] | None = None,
+    *,
+    batch_size: int = 64,
+    batches: int = 20,
+    warm_up: int = 5,
+    progress: Callable[[str], None] | None = None,
+) -> list[GuardCost]:
+    """Return the guard's cost for each pair of method and memory on ``model``, where it is."""
+    device = next(model.parameters()).device
+    given = _walk(images.to(device), batch_size, warm_up + batches, 0)
+    source = _any_source(model, images, batch_size)
+    found = []
+    for method, memory in every_pair() if pairs is None else pairs:
+        if progress is not None:
+            progress(method if memory is None else f"{method} + {memory}")
+        free, kept = (
+            methods.adapt(model, method, memory, source=source, guard=guard)
+            for guard in (False, True)
+        )
+        without, guarded, look = _in_turn(free, kept, given, warm_up)
+        # A method without anything of its own to learn is never looked at.
+        every = kept.watch_every if kept._tensors else 0
+        spread = 1000 * look / every if every else 0.0
+        found.append(GuardCost(method, memory, 1000 * without, 1000 * guarded, spread))
+    return found
+
+
+def _in_turn(
+    free: methods.Adapter, kept: methods.Adapter, given: list[Tensor], warm_up: int
+) -> tuple[float, float, float]:
+    """Return the median seconds of a step without, of one with the guard, and of a prediction."""
+    device = given[0].device
+    times: dict[str, list[float]] = {"without": [], "guarded": [], "look": []}
+    for index, images in enumerate(given):
+        calls: list[tuple[str, Callable[[Tensor], Tensor]]]
+        calls = [("without", free.step), ("guarded", kept.step)]
+        for name, call in [*calls[:: 1 - 2 * (index % 2)], ("look", kept.predict)]:
+            start = _now(device)
+            call(images)
+            if index >= warm_up:
+                times[name].append(_now(device) - start)
+    without, guarded, look = (statistics.median(values) for values in times.values())
+    return without, guarded, look
