@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from multipool.methods import METHODS, adapt
+from multipool.methods.collapse import Verdict
 from multipool.ops import Network
 
 MEMORY_METHODS = [name for name, kind in METHODS.items() if kind.takes_memory]
@@ -148,7 +149,11 @@ def test_faults_cost_no_prediction_and_hardly_any_error(build, stream, name, mem
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-def test_five_per_cent_of_100_steps_broken_cost_less_than_a_point(build, stream, fault, capsys):
+def test_five_per_cent_of_100_steps_broken_cost_less_than_a_point(
+    build, stream, fault, capsys, monkeypatch
+):
+    # A random network may well collapse, once with and once without faults: not the matter here.
+    monkeypatch.setattr(Verdict, "collapsed", False)
     batches = stream(100, 64)
     rows = []
     for number, (name, memory) in enumerate(CASES):
