@@ -219,9 +219,9 @@ class Organiser:
     def _leaving(self, cluster: Cluster, label: int, now: int) -> int | None:
         """Return the member that must go for a newcomer, or ``None`` if there is room."""
         if self._quota is not None and label >= 0:
-            alike = np.flatnonzero(cluster.whole[LABEL, : cluster.size] == label)
-            if len(alike) >= self._quota:
-                return self._scores.exact(cluster, alike, now)[0]
+            alike = cluster.whole[LABEL, : cluster.size] == label
+            if np.count_nonzero(alike) >= self._quota:
+                return self._scores.worst_of(cluster, alike.nonzero()[0], now)
         return self._scores.worst(cluster, now) if cluster.size == self._capacity else None
 
     def _expire(self, before: int) -> None:

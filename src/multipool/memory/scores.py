@@ -34,6 +34,8 @@ class Scores:
     def __init__(self, options: MultiClusterOptions, gaps: Gaps) -> None:
         self._capacity, self._weight = options.capacity, options.distance_weight
         self._age_weight = options.age_weight
+        # Then the oldest has the highest H(x), or one as high and is the older.
+        self._age_alone = options.uncertainty_weight == options.distance_weight == 0
         self._anchors = options.distance == "l2"  # what math.dist computes
         self._replaces = REPLACEMENTS[options.replacement]
         self._gaps = gaps
@@ -45,6 +47,8 @@ class Scores:
 
     def worst(self, cluster: Cluster, now: int) -> int:
         """Return the position of the highest H(x) in a full cluster, of equals the older."""
+        if self._age_alone:
+            return int(cluster.whole[SERIAL].argmin())
         anchor = cluster.anchor
         if anchor is None:
             return self._anchor(cluster, now)
@@ -62,6 +66,12 @@ class Scores:
                 return near[0][0] if len(near) == 1 else self._highest(cluster, anchor, near, now)
             near.append((top, score))
         return self._anchor(cluster, now)
+
+    def worst_of(self, cluster: Cluster, rivals: Positions, now: int) -> int:
+        """Return the position of the highest H(x) among ``rivals``, of equals the older."""
+        if self._age_alone:
+            return int(rivals[cluster.whole[SERIAL, rivals].argmin()])
+        return self.exact(cluster, rivals, now)[0]
 
     def _highest(
         self, cluster: Cluster, anchor: Point, near: list[tuple[int, float]], now: int
