@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from multipool.core import brief, lookup, read_tensors, unknown, write_tensors
 from multipool.models.hubs import HUBS
 from multipool.models.normalise import Normalise
+from multipool.models.pickled import look_through
 from multipool.models.table import MODELS, SHIPPED, skeleton, with_normalisation
 
 # RobustBench's AugMix models carry their normalisation in the state dict under these names.
@@ -183,6 +184,7 @@ def _read_checkpoint(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise FileNotFoundError(f"no file at {path}")
     try:
+        look_through(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged files make the unpickler raise nearly anything
         raise ValueError(f"{path} is not a state dict that loads safely: {brief(error)}") from None
