@@ -1,11 +1,21 @@
 """A file is the old one or the new one, and a bad one is one sentence."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from multipool.core import read_tensors, replacing, write_json, write_tensors, write_text
+from multipool.core import (
+    read_json,
+    read_tensors,
+    replacing,
+    write_json,
+    write_tensors,
+    write_text,
+)
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -65,3 +75,47 @@ def test_a_truncated_file_is_one_sentence(tmp_path, cut):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="no file at .*absent"):
         read_tensors(tmp_path / "absent")
+
+
+def test_a_writer_killed_at_any_byte_or_step_leaves_the_old_file_or_the_new_one(tmp_path):
+    script = Path(__file__).with_name("killed_writes.py")
+    words = [sys.executable, str(script), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert found["killed, the old file"] > 600  # every byte of two files
+    assert found["killed, the new file"] >= 2  # after the rename
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.chmod", "pathlib.Path.replace"])
+def test_a_step_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step):
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(step, fail)
+    with pytest.raises(OSError, match="No space left"):
+        write_text(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_json_that_is_none_is_a_sentence_that_names_the_file(tmp_path):
+    path = tmp_path / "a.json"
+    for content in (b"", b"\xff\xfe", b"[" * 100_000, b'{"a": NaN}', b"nothing", b"9" * 5000):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"a\.json is not readable as JSON: .+") as caught:
+            read_json(path)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(FileNotFoundError, match="no file at .*absent"):
+        read_json(tmp_path / "absent")
+
+
+def test_what_was_read_stays_when_the_file_is_written_over(tmp_path):
+    path = tmp_path / "t.safetensors"
+    write_tensors(path, {"a": torch.arange(1000)})
+    tensors, _ = read_tensors(path)
+    path.write_bytes(b"")  # in place, as cp does
+    assert torch.equal(tensors["a"], torch.arange(1000))

@@ -18,6 +18,7 @@ from multipool.bench.experiment import Experiment
 from multipool.bench.prepare import Loader
 from multipool.bench.result import Result
 from multipool.bench.session import Session, nothing
+from multipool.core import discard_parts
 
 CHECKPOINT_EVERY = 500  # batches
 _TELL_EVERY = 0.2  # seconds; telling the error waits for the device
@@ -70,6 +71,9 @@ def run(
             return finished
         saved = checkpoint.read(out, experiment.settings())
     folder = None if out is None else Path(out)
+    if folder is not None:
+        for name in (checkpoint.FILE, results.FILE):
+            discard_parts(folder / name)
     session = _begin(experiment, loader or Loader(), device, saved, folder, progress, diagnose)
     _stream(session, folder, progress, checkpoint_every)
     if session.live is not None:

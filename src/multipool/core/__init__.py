@@ -4,6 +4,7 @@ Nothing here knows about methods, datasets or experiments; everything above may 
 """
 
 from multipool.core.files import (
+    discard_parts,
     read_json,
     read_tensors,
     replacing,
@@ -30,6 +31,7 @@ __all__ = [
     "check_images",
     "check_plain",
     "check_range",
+    "discard_parts",
     "lookup",
     "numpy_generator",
     "numpy_state",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import tempfile
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from multipool.core.words import brief
@@ -35,6 +36,13 @@ def replacing(path: str | Path) -> Iterator[Path]:
         part.chmod(0o644)
         part.replace(path)
     finally:
+        part.unlink(missing_ok=True)
+
+
+def discard_parts(path: str | Path) -> None:
+    """Remove what writers of ``path`` that were killed left beside it; nobody may be writing it."""
+    path = Path(path)
+    for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
         part.unlink(missing_ok=True)
 
 
@@ -70,8 +78,10 @@ def write_tensors(
     """Write one safetensors file atomically; ``metadata`` goes into its header."""
     # Contiguous copies: safetensors refuses views that share storage.
     flat = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
+    content = save(flat, metadata=dict(metadata or {}))
     with replacing(path) as part:
-        save_file(flat, part, metadata=dict(metadata or {}))
+        # Not save_file: killed, it leaves a file of its own that nobody would find again.
+        part.write_bytes(content)
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -82,6 +92,9 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = dict(file.metadata() or {})
-            return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
+            # Copies: the tensors of safetensors are the file itself, and whoever writes over it
+            # would change them, or kill the process by making it shorter.
+            names = list(file.keys())
+            return {name: file.get_tensor(name).clone() for name in names}, metadata
     except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
         raise ValueError(f"{path} is not a readable safetensors file: {brief(error)}") from None
