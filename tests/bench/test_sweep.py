@@ -16,7 +16,7 @@ from multipool.bench.sweep import ledger as ledgers
 from multipool.bench.sweep.ledger import FOUND, JOURNAL, Ledger
 from multipool.bench.sweep.planned import FAILED
 from multipool.bench.sweep.ray_backend import _on_node, connect
-from multipool.bench.sweep.work import DONE, STOPPED, Outcome, execute
+from multipool.bench.sweep.work import BROKEN, DONE, STOPPED, Outcome, execute
 
 SMALL = {"batch_size": 8, "device": "cpu"}
 GRID = {
@@ -216,6 +216,22 @@ def test_a_run_that_somebody_else_interrupts_is_queued_again(tmp_path):
         ledger.settle(run, Outcome(STOPPED))
         assert not ledger.settled
         assert ledger.next() is None
+
+
+def test_a_run_whose_gpu_failed_is_tried_again_and_then_says_why(tmp_path):
+    torn = Outcome(BROKEN, sentence="CUDA error: misaligned address", reusable=False)
+    with Ledger(seeds(2), tmp_path, retries=1) as ledger:
+        first = ledger.next()
+        ledger.settle(first, torn)
+        assert not ledger.outcomes
+        second = ledger.next()
+        assert second is not first  # behind the others
+        ledger.settle(second, Outcome(DONE, error=1.0))
+        assert ledger.next() is first
+        ledger.settle(first, torn)
+    assert ledger.outcomes[first.name].sentence == torn.sentence
+    assert ledger.outcomes[second.name].state == DONE
+    assert events(tmp_path, "lost") == [first.name]
 
 
 def test_a_worker_that_dies_after_writing_its_result_has_not_lost_it(tmp_path, loader):

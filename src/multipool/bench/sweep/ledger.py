@@ -98,6 +98,9 @@ class Ledger:
         if outcome.state == STOPPED and not self.stopping:
             self.lost(run, "somebody interrupted it")
             return
+        # A GPU that is shared fails for what others do: memory taken, a context torn down.
+        if outcome.state == BROKEN and not outcome.reusable and self._again(run, outcome.sentence):
+            return
         folder = run.folder(self.out)
         if outcome.state == DONE:
             if outcome.content is not None:
@@ -113,19 +116,24 @@ class Ledger:
 
     def lost(self, run: Planned, reason: str) -> None:
         """Queue a run again whose worker died; after ``retries`` more times it has failed."""
-        self._losses[run.name] = self._losses.get(run.name, 0) + 1
         if (result := finished(run.folder(self.out))) is not None:
             self.settle(run, Outcome(DONE, error=result.error))
-        elif self._losses[run.name] > self.retries:
+        elif not self._again(run, reason):
             times = self._losses[run.name]
             told = (
                 f"its worker died {times} time{'s' if times > 1 else ''}, the last time: {reason}"
             )
             self.settle(run, Outcome(BROKEN, sentence=told))
-        else:
-            self._note(run, LOST, reason)
-            self._tell(News(run, LOST, outcome=Outcome(BROKEN, sentence=reason)))
-            self._pending.appendleft(run)
+
+    def _again(self, run: Planned, reason: str) -> bool:
+        """Queue a run behind the others, unless it has had all its tries."""
+        self._losses[run.name] = self._losses.get(run.name, 0) + 1
+        if self._losses[run.name] > self.retries:
+            return False
+        self._note(run, LOST, reason)
+        self._tell(News(run, LOST, outcome=Outcome(BROKEN, sentence=reason)))
+        self._pending.append(run)
+        return True
 
     def _pick(self, load_key: str | None) -> Planned:
         for run in self._pending:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from multipool.bench import checkpoint
 from multipool.bench import result as results
 from multipool.bench.prepare import Loader
@@ -30,7 +32,8 @@ class Outcome:
     details: str = ""  # where
     seconds: float = 0.0
     content: dict[str, Any] | None = None
-    # Whether the process may be trusted with another run: after an error on a GPU it may not.
+    # Whether the process may be trusted with another run: after a failure of its GPU it may not,
+    # and the run may be tried again.
     reusable: bool = True
 
 
@@ -57,14 +60,13 @@ def execute(
     except KeyboardInterrupt:
         return Outcome(STOPPED)
     except Exception as error:
-        on_gpu = planned.experiment.device != "cpu"
-        expected = isinstance(error, ValueError | FileNotFoundError)
+        gpu_failed = isinstance(error, RuntimeError) and torch.cuda.is_initialized()
         return Outcome(
             BROKEN,
             sentence=_sentence(error),
             details=traceback.format_exc(),
             seconds=time.perf_counter() - began,
-            reusable=expected or not on_gpu,
+            reusable=not gpu_failed,
         )
     return Outcome(DONE, error=result.error, seconds=time.perf_counter() - began)
 
