@@ -21,7 +21,7 @@ check: $(READY)
 	$(BIN)/lint-imports
 
 soak: $(READY)
-	$(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -s
 
 bench: $(READY)
 	$(BIN)/multipool bench memory
