@@ -81,7 +81,7 @@ def safetensors_specials(data: bytes) -> list[bytes]:
             built({name: {**entry, "dtype": "I8"}}),
             built({name: None}),
         ]
-    meta = dict(header.get("__metadata__", {}))
+    meta = dict(sorted(header.get("__metadata__", {}).items()))  # safetensors shuffles them
     for key in meta:
         for value in ("", "null", "[]", "{}", "1", "[" * 50_000, '"x"', "9" * 5000, "NaN", "-1"):
             found.append(built({"__metadata__": {**meta, key: value}}))
