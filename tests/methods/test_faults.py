@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from multipool import data, models
 from multipool.methods import METHODS, adapt
-from multipool.methods.collapse import Verdict
 from multipool.ops import Network
 
 MEMORY_METHODS = [name for name, kind in METHODS.items() if kind.takes_memory]
@@ -123,7 +123,7 @@ def run(adapter, batches, fault=None, at=frozenset()):
         logits = adapter(images)
         hits += broken.fired
         broken.mend()
-        assert logits.shape == (len(images), 5)
+        assert logits.shape == (len(images), adapter.setup.num_classes)
         assert logits.isfinite().all()
         wrong += int((logits.argmax(dim=1) != labels).sum())
         total += len(labels)
@@ -157,26 +157,32 @@ def test_faults_cost_no_prediction_and_hardly_any_error(build, stream, name, mem
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-def test_five_per_cent_of_100_steps_broken_cost_less_than_a_point(
-    build, stream, fault, capsys, monkeypatch
-):
-    # A random network may well collapse, once with and once without faults: not the matter here.
-    monkeypatch.setattr(Verdict, "collapsed", False)
-    batches = stream(100, 64)
-    rows = []
+def test_five_per_cent_of_100_steps_broken_cost_less_than_a_point(fault, capsys):
+    model, clean_images = (
+        models.load("shapes-wrn10-1"),
+        data.load("shapes-c").source("test").whole(),
+    )
+    source = [(clean_images.images[i : i + 64], clean_images.labels[i : i + 64]) for i in (0, 64)]
+    config = data.StreamConfig(protocol="ptta", batch_size=64, limit=6600, seed=0)
+    stream = data.Stream(data.load("shapes-c"), config)
+    labels = torch.from_numpy(stream.labels)
+    batches = [(stream[i].images, labels[64 * i : 64 * i + 64]) for i in range(100)]
+    worst = 0.0
+    with capsys.disabled():
+        print(f"\n{fault}: method, memory, faults, skipped, clean error, error")
     for number, (name, memory) in enumerate(EVERY_CASE):
         if not possible(name, fault):
             continue
         at = set(np.random.default_rng([number, len(fault)]).permutation(100)[:5].tolist())
-        clean, _ = run(build(name, memory), batches)
-        adapter = build(name, memory)
-        error, hits = run(adapter, batches, fault, at)
-        rows.append((name, memory or "-", hits, adapter.counts["skipped"], clean, error))
-    with capsys.disabled():
-        print(f"\n{fault}: method, memory, faults, skipped, clean error, error")
-        for row in rows:
-            print("  {:8} {:6} {:2d} {:2d} {:6.2f} {:6.2f}".format(*row))
-    assert max(error - clean for *_, clean, error in rows) <= 1
+        options = {"cotta": {"views": 4}, "rmt": {"warmup_images": 64}}.get(name)
+        made = [adapt(model, name, memory, source=source, options=options) for _ in range(2)]
+        clean, _ = run(made[0], batches)
+        error, hits = run(made[1], batches, fault, at)
+        worst = max(worst, error - clean)
+        with capsys.disabled():
+            row = (name, memory or "-", hits, made[1].counts["skipped"], clean, error)
+            print("  {:8} {:6} {:2d} {:2d} {:6.2f} {:6.2f}".format(*row), flush=True)
+    assert worst <= 1
 
 
 @pytest.mark.parametrize("part", ["add", "retrieve"])
