@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,24 +17,25 @@ from multipool.core import ImageSet, as_float, torch_generator
 from multipool.methods import METHODS
 
 _PLAIN_WARM_UP = 3  # rounds of the bare passes before they are timed
-# Passes over a batch that a method cannot do without: forwards without
-# a gradient, and forwards with one and its backward. Only methods that train the normalisation
-# layers alone, and whose number of passes does not depend on the data.
-PASSES: dict[str, tuple[int, int]] = {
-    "source": (1, 0),
-    "bn": (1, 0),
-    "lame": (1, 0),
-    "neo": (1, 0),
-    "pl": (0, 1),
-    "tent": (0, 1),
-    "eata": (0, 1),
-    "rdumb": (0, 1),
-    "mecta": (0, 1),
-    "note": (1, 1),
-    "rotta": (2, 1),
-    "resitta": (2, 1),
-    "tribe": (2, 2),
-    "petta": (3, 2),
+# Passes over a batch that a method cannot do without: forwards with stored statistics, forwards
+# with the batch's own, both without a gradient, and forwards with one and its backward. Only
+# methods that train the normalisation layers alone, and whose number of passes does not depend on
+# the data.
+PASSES: dict[str, tuple[int, int, int]] = {
+    "source": (1, 0, 0),
+    "bn": (0, 1, 0),
+    "lame": (1, 0, 0),
+    "neo": (1, 0, 0),
+    "pl": (0, 0, 1),
+    "tent": (0, 0, 1),
+    "eata": (0, 0, 1),
+    "rdumb": (0, 0, 1),
+    "mecta": (0, 0, 1),
+    "note": (1, 0, 1),
+    "rotta": (1, 1, 1),
+    "resitta": (1, 1, 1),
+    "tribe": (1, 1, 2),
+    "petta": (1, 2, 2),
 }
 
 
@@ -81,7 +83,7 @@ def measure_methods(
     given = _walk(images.to(device), batch_size, warm_up + batches, seed)
     if source is None:
         source = _any_source(model, images, batch_size)
-    forward, both = _plain_passes(model, given[0])
+    passes = _plain_passes(model, given[0])
     found = []
     for method, memory in pairs:
         if progress is not None:
@@ -97,8 +99,8 @@ def measure_methods(
             precision=precision,
             compile=compile,
         )
-        (seconds, plain, trained), share = _seconds(adapter, forward, both, given, warm_up)
-        least = _least(method, plain, trained)
+        (seconds, *bare), share = _seconds(adapter, passes, given, warm_up)
+        plain, least = bare[0], _least(method, bare)
         found.append(
             Speed(
                 method=method,
@@ -159,14 +161,8 @@ def _any_source(model: nn.Module, images: Tensor, batch_size: int) -> list[tuple
     return [(images[:batch_size], labels[: len(images[:batch_size])])] * 2
 
 
-def _plain_passes(
-    model: nn.Module, images: Tensor
-) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Return a forward without gradients, and a forward with its backward.
-
-    In the layout that adapters use, and training-mode normalisation where there is a backward: a
-    fair least.
-    """
+def _plain_passes(model: nn.Module, images: Tensor) -> list[Callable[[], None]]:
+    """Return the three bare passes of ``PASSES``, in the layout that adapters use."""
     model = copy.deepcopy(model).eval().requires_grad_(False)
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     x = as_float(images).contiguous(memory_format=torch.channels_last)
@@ -180,51 +176,52 @@ def _plain_passes(
         with torch.no_grad():
             model(x)
 
-    def both() -> None:
+    def batch_forward() -> None:
         for layer in layers:
             layer.train()
+        with torch.no_grad():
+            model(x)
+
+    def both() -> None:
         torch.autograd.grad(model(x).logsumexp(dim=1).mean(), wanted)
 
-    return forward, both
+    return [forward, batch_forward, both]
 
 
 def _seconds(
     adapter: methods.Adapter,
-    forward: Callable[[], None],
-    both: Callable[[], None],
+    passes: list[Callable[[], None]],
     given: list[Tensor],
     warm_up: int,
-) -> tuple[tuple[float, float, float], float]:
-    """Return the median seconds of a step and of both bare passes, and the memory's share.
+) -> tuple[list[float], float]:
+    """Return the median seconds of a step and of the bare passes, and the memory's share.
 
     Steps and bare passes take turns, so that a machine that slows down slows both.
     """
     device = given[0].device
-    times: list[tuple[float, float, float]] = []
+    times: list[list[float]] = []
     before = 0.0
     for index, images in enumerate(given):
         if index == warm_up:
             before = adapter.seconds["memory"]
-        start = _now(device)
+        marks = [_now(device)]
         adapter(images)
-        stepped = _now(device)
+        marks.append(_now(device))
         if index < warm_up - _PLAIN_WARM_UP:
             continue
-        forward()
-        passed = _now(device)
-        both()
+        for bare_pass in passes:
+            bare_pass()
+            marks.append(_now(device))
         if index >= warm_up:
-            times.append((stepped - start, passed - stepped, _now(device) - passed))
-    steps, forwards, trained = zip(*times, strict=True)
-    medians = (statistics.median(steps), statistics.median(forwards), statistics.median(trained))
-    return medians, (adapter.seconds["memory"] - before) / sum(steps)
+            times.append([end - start for start, end in itertools.pairwise(marks)])
+    medians = [statistics.median(part) for part in zip(*times, strict=True)]
+    return medians, (adapter.seconds["memory"] - before) / sum(row[0] for row in times)
 
 
-def _least(method: str, plain: float, trained: float) -> float | None:
+def _least(method: str, bare: list[float]) -> float | None:
     if method not in PASSES:
         return None
-    forwards, backwards = PASSES[method]
-    return forwards * plain + backwards * trained
+    return sum(count * seconds for count, seconds in zip(PASSES[method], bare, strict=True))
 
 
 def _now(device: torch.device) -> float:
