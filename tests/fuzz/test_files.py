@@ -17,9 +17,6 @@ from watching import outcome, sentence
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Pillow, numpy and torch: they complain, too
 READERS = {**TENSOR_READERS, **ARRAY_READERS, **TEXT_READERS, **ARCHIVE_READERS}
-# Two of the 2,000: a header nested without end, and one without a version.
-OPEN = pytest.mark.xfail(reason="read_state lets RecursionError and KeyError through")
-ALL = [pytest.param(n, marks=OPEN) if n.startswith("a saved") else n for n in READERS]
 FEW, MANY = 50, 2000
 
 
@@ -66,14 +63,14 @@ def home(tmp_path, monkeypatch):
     gc.collect()
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", READERS)
 def test_a_damaged_file_is_refused_in_a_sentence_or_read_rightly(name, tmp_path):
     found = put_to_the_test(name, tmp_path, FEW, seed=1)
     assert found.total() == FEW
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", READERS)
 def test_two_thousand_damaged_files_of_every_reader(name, tmp_path, capsys):
     found = put_to_the_test(name, tmp_path, MANY, seed=2)
     assert found.total() == MANY

@@ -73,5 +73,5 @@ def test_bad_input_is_no_batch(make, make_images):
 
 
 def test_a_period_of_no_batches_is_refused(make):
-    with pytest.raises(ValueError, match="reset_every must be at least 1 batch, got 0"):
+    with pytest.raises(ValueError, match="reset_every must be a whole number of at least 1, got 0"):
         make("source", reset_every=0)

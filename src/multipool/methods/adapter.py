@@ -193,14 +193,17 @@ class Adapter(Guarded):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:  # type: ignore[override]
         """Put back what :meth:`state_dict` returned; on an error nothing has changed."""
-        own = {k: v for k, v in state.items() if not k.startswith("memory.")}
+        if not isinstance(state, Mapping):
+            raise ValueError(f"a state is a dict of tensors, got {type(state).__name__}")
+        prefix = "memory."
+        bank = {k: v for k, v in state.items() if str(k).startswith(prefix)}
+        own = {k: v for k, v in state.items() if k not in bank or self.memory is None}
         check_state(own, self._expected(), self.name)
+        draws, noise = self._generators_of(own)
         if self.memory is not None:
-            prefix = len("memory.")
-            bank = {k[prefix:]: v for k, v in state.items() if k.startswith("memory.")}
-            self.memory.load_state_dict(bank)
-        restore_numpy(self._draws, own["generator.draws"])
-        self._noise.set_state(own["generator.noise"])
+            self.memory.load_state_dict({k.removeprefix(prefix): v for k, v in bank.items()})
+        restore_numpy(self._draws, draws)
+        self._noise.set_state(noise)
         with torch.no_grad():
             for name, tensor in self._tensors.items():
                 tensor.copy_(own[name])
@@ -276,13 +279,21 @@ class Adapter(Guarded):
         finally:
             self.seconds[part] += time.perf_counter() - start
 
-    def _expected(self) -> dict[str, tuple[int, ...] | None]:
-        """Return the names in a state and their shapes; None: of generators, which check them."""
-        names: dict[str, tuple[int, ...] | None] = {
-            name: tuple(t.shape) for name, t in self._tensors.items()
-        }
-        names |= {f"number.{k}": () for k in self._numbers}
+    def _expected(self) -> dict[str, Tensor | None]:
+        """Return the names in a state with a tensor of their kind; None: of the generators."""
+        names: dict[str, Tensor | None] = {**self._tensors}
+        names |= {f"number.{k}": torch.tensor(v) for k, v in self._numbers.items()}
         names |= {"generator.draws": None, "generator.noise": None}
         if self._recovery is not None:
-            names |= {name: tuple(t.shape) for name, t in self._recovery.state_dict().items()}
+            names |= self._recovery.state_dict()
         return names
+
+    def _generators_of(self, state: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the two generators' states, tried out on others first."""
+        draws, noise = state["generator.draws"], state["generator.noise"]
+        restore_numpy(numpy_generator(0), draws)
+        try:
+            torch_generator(0, self.device).set_state(noise)
+        except (RuntimeError, TypeError):
+            raise ValueError("the state's 'generator.noise' is not one of this device") from None
+        return draws, noise

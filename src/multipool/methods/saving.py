@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from multipool.core import read_tensors, write_tensors
+from multipool.core import brief, read_tensors, write_tensors
 
 _KIND = "multipool adapter"
 _VERSION = 2
@@ -41,14 +41,13 @@ def read_state(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     header = metadata.get("multipool", "")
     try:
         recipe = json.loads(header)
-        known = recipe["kind"] == _KIND
-    except (ValueError, TypeError, KeyError):
-        known = False
-    if not known:
+    except (ValueError, RecursionError):
+        recipe = None
+    if not isinstance(recipe, dict) or recipe.get("kind") != _KIND:
         raise ValueError(f"{path} is not an adapter saved by multipool")
-    if recipe["version"] != _VERSION:
+    if recipe.get("version") != _VERSION:
         raise ValueError(
-            f"{path} has version {recipe['version']}, this multipool reads {_VERSION}; "
+            f"{path} has version {brief(recipe.get('version'))}, this multipool reads {_VERSION}; "
             "load it with the release that wrote it"
         )
     if metadata.get("sha256") != digest(state, header):
@@ -57,17 +56,28 @@ def read_state(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def check_state(
-    state: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...] | None], method: str
+    state: Mapping[str, Tensor], expected: Mapping[str, Tensor | None], method: str
 ) -> None:
-    """Refuse a state that lacks a name, has one too many, or another shape; None: any shape."""
+    """Refuse a state whose names, shapes or kinds are not those expected; None: any tensor."""
     missing, extra = expected.keys() - state.keys(), state.keys() - expected.keys()
     if missing or extra:
-        odd = sorted(missing or extra)[0]
+        odd = sorted(map(str, missing or extra))[0]
         trouble = f"lacks '{odd}'" if missing else f"has '{odd}', which it does not know"
-        raise ValueError(f"the state is not one of method '{method}': it {trouble}")
-    for name, shape in expected.items():
-        if shape is not None and state[name].shape != shape:
+        raise ValueError(f"the state is not one of method '{method}': it {brief(trouble)}")
+    for name, like in expected.items():
+        found = state[name]
+        if not isinstance(found, Tensor) or found.is_meta:
+            raise ValueError(f"the state's '{name}' must be a tensor, got {brief(type(found))}")
+        if like is not None and (found.shape, found.dtype) != (like.shape, like.dtype):
             raise ValueError(
-                f"the state's '{name}' must have shape {shape} for this model, "
-                f"got {tuple(state[name].shape)}"
+                f"the state's '{name}' must be {_kind(like)} for this model, got {_kind(found)}"
             )
+
+
+def _kind(tensor: Tensor) -> str:
+    """Say shape and dtype.
+
+    >>> _kind(torch.zeros(2, 3))
+    '(2, 3) float32'
+    """
+    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"

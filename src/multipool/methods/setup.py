@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from numbers import Integral
 from typing import Any, TypeVar
 
 from multipool.core import unknown
@@ -38,13 +39,18 @@ class Setup:
     bad_input: str = "raise"
 
     def __post_init__(self) -> None:
-        if self.num_classes < 2:
-            raise ValueError(f"num_classes must be at least 2, got {self.num_classes}")
+        _check_whole("num_classes", self.num_classes, 2)
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
         check_guard(self.guard, self.fallback, self.bad_input)
-        if self.reset_every is not None and self.reset_every < 1:
-            raise ValueError(f"reset_every must be at least 1 batch, got {self.reset_every}")
+        if self.reset_every is not None:
+            _check_whole("reset_every", self.reset_every, 1)
+
+
+def _check_whole(name: str, value: object, least: int) -> None:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or int(value) < least:  # type: ignore[call-overload]
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def check_guard(guard: bool, fallback: str, bad_input: str = "raise") -> None:

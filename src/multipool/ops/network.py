@@ -151,7 +151,11 @@ class Network(nn.Module):
 
     def _forward(self, images: Tensor) -> Tensor:
         self._seen.clear()
-        logits: Tensor = self._call(images.to(self._dtype)).float()
+        try:
+            logits: Tensor = self._call(images.to(self._dtype)).float()
+        except RuntimeError:
+            self._check_channels(images)
+            raise
         if self.num_classes is not None and logits.shape[1:] != (self.num_classes,):
             raise ValueError(
                 f"the model gives {'x'.join(map(str, logits.shape[1:]))} logits an image, "
@@ -161,6 +165,14 @@ class Network(nn.Module):
             self._seen.clear()  # something comes after the linear layer: its input says nothing
         self._from_head = None
         return logits
+
+    def _check_channels(self, images: Tensor) -> None:
+        """Say so if the model failed because of the number of channels."""
+        first = next((m for m in self.body.modules() if isinstance(m, nn.Conv2d)), None)
+        if first is not None and first.in_channels != images.shape[1]:
+            raise ValueError(
+                f"the model takes images of {first.in_channels} channels, got {images.shape[1]}"
+            ) from None
 
     def _keep_features(self, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         self._seen[:] = [inputs[0]]
