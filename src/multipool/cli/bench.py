@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -78,29 +78,16 @@ def methods(
     place = resolve(device)
     model, images = model_and_grain(weights, pixels, place) if weights else shapes_model(place)
     pairs = [(method, memory) for method, memory in every_pair() if method in wanted]
+    how: dict[str, Any] = {
+        "batch_size": batch_size,
+        "batches": batches,
+        "warm_up": warm_up,
+        "progress": lambda name: say(f"measuring {name}", quiet or json),
+    }
     if guard:
-        costs = measure_guard(
-            model,
-            images,
-            pairs,
-            batch_size=batch_size,
-            batches=batches,
-            warm_up=warm_up,
-            progress=lambda name: say(f"measuring {name}", quiet or json),
-        )
-        _show_guard(costs, str(place), json)
+        _show_guard(measure_guard(model, images, pairs, **how), str(place), json)
         return
-    found = measure_methods(
-        model,
-        images,
-        pairs,
-        batch_size=batch_size,
-        batches=batches,
-        warm_up=warm_up,
-        precision=precision,
-        compile=compile,
-        progress=lambda name: say(f"measuring {name}", quiet or json),
-    )
+    found = measure_methods(model, images, pairs, precision=precision, compile=compile, **how)
     if json:
         print_json([dataclasses.asdict(speed) for speed in found])
         return

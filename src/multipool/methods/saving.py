@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from multipool.core import brief, read_tensors, write_tensors
+from multipool.core import brief, check_plain, read_tensors, write_tensors
 
 _KIND = "multipool adapter"
 _VERSION = 2
@@ -66,8 +66,9 @@ def check_state(
         raise ValueError(f"the state is not one of method '{method}': it {brief(trouble)}")
     for name, like in expected.items():
         found = state[name]
-        if not isinstance(found, Tensor) or found.is_meta:
-            raise ValueError(f"the state's '{name}' must be a tensor, got {brief(type(found))}")
+        if not isinstance(found, Tensor):
+            raise ValueError(f"the state's '{name}' must be a tensor, got {type(found).__name__}")
+        check_plain(f"the state's '{name}'", found)
         if like is not None and (found.shape, found.dtype) != (like.shape, like.dtype):
             raise ValueError(
                 f"the state's '{name}' must be {_kind(like)} for this model, got {_kind(found)}"

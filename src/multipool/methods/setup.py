@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from numbers import Integral
 from typing import Any, TypeVar
 
 from multipool.core import unknown
 from multipool.memory import Memory
+from multipool.memory.checks import whole
 
 C = TypeVar("C")
 PRECISIONS = ("float32", "bf16")
@@ -39,18 +39,12 @@ class Setup:
     bad_input: str = "raise"
 
     def __post_init__(self) -> None:
-        _check_whole("num_classes", self.num_classes, 2)
+        whole("num_classes", self.num_classes, 2)
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
         check_guard(self.guard, self.fallback, self.bad_input)
         if self.reset_every is not None:
-            _check_whole("reset_every", self.reset_every, 1)
-
-
-def _check_whole(name: str, value: object, least: int) -> None:
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or int(value) < least:  # type: ignore[call-overload]
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+            whole("reset_every", self.reset_every, 1)
 
 
 def check_guard(guard: bool, fallback: str, bad_input: str = "raise") -> None:
