@@ -118,6 +118,8 @@ def test_labels_never_reach_the_method(loader, monkeypatch):
     ("method", "memory"), [("rotta", "mcm"), ("petta", "single"), ("bn", None)]
 )
 def test_an_interrupted_run_continues_bit_for_bit(loader, tmp_path, method, memory):
+    # A shell that starts tests in the background has them ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     experiment = Experiment(method=method, memory=memory, **SMALL)
     whole = run(experiment, tmp_path / "whole", loader=loader)
 
