@@ -1,6 +1,7 @@
 """The multi-cluster memory against its one-by-one definition, and its promises."""
 
 import copy
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from multipool.memory import (
     MultiClusterMemory,
     build,
 )
+from multipool.memory.compiled import by_numpy
 
 # No shrinking: streams of random images hardly shrink, and it would take minutes.
 RELAXED = settings(
@@ -86,9 +88,10 @@ def naive_options(chosen):
 
 
 @RELAXED
-@given(stream=streams(), chosen=options)
-def test_batches_equal_the_one_by_one_definition(naive, stream, chosen):
-    memory = MultiClusterMemory(6, storage="float", **chosen)
+@given(stream=streams(), chosen=options, numpy_decides=st.booleans())
+def test_batches_equal_the_one_by_one_definition(naive, stream, chosen, numpy_decides):
+    with by_numpy() if numpy_decides else nullcontext():
+        memory = MultiClusterMemory(6, storage="float", **chosen)
     reference = naive(
         6, chosen["capacity"], chosen["max_clusters"], chosen["threshold"], **naive_options(chosen)
     )
@@ -129,8 +132,10 @@ def drifting(batches, size=64, side=6, seed=0):
         yield (images * 255).round() / 255, entropy, labels
 
 
-def test_the_defaults_equal_the_definition_on_a_drifting_stream(naive):
-    memory, reference = MultiClusterMemory(100), naive(100, 64, 5, 0.3)
+@pytest.mark.parametrize("way", [by_numpy, nullcontext])
+def test_the_defaults_equal_the_definition_on_a_drifting_stream(naive, way):
+    with way():
+        memory, reference = MultiClusterMemory(100), naive(100, 64, 5, 0.3)
     for batch in drifting(9):
         memory.add(*batch)
         reference.add(*batch)

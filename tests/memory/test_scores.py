@@ -12,11 +12,19 @@ from hypothesis import strategies as st
 
 from multipool.memory import MultiClusterMemory
 from multipool.memory.cluster import Cluster, pack
+from multipool.memory.compiled import by_numpy
 from multipool.memory.distances import l2
 from multipool.memory.options import MultiClusterOptions
 from multipool.memory.scores import Scores
 
 WEIGHTS = st.sampled_from([0.0, 1.0, 3.0])
+
+
+@pytest.fixture(autouse=True)
+def _numpy():
+    """The search is part of numpy's decisions; compiled ones compute all scores."""
+    with by_numpy():
+        yield
 
 
 def all_scores(members, now, options):

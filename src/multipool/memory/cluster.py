@@ -95,10 +95,6 @@ class Cluster:
         np.divide(self.total, self.count, out=self.centre)
         self.spot = tuple(self.centre.tolist())
 
-    def order(self) -> Whole:
-        """Return the positions of the members by arrival ``(M,)``."""
-        return self.whole[SERIAL, : self.size].argsort()
-
 
 def _restored(members: Array, shape: tuple[int, int], created: int, last_used: int) -> Cluster:
     cluster = Cluster(shape[0] - 6, shape[1], created)

@@ -4,14 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from multipool.memory.cluster import INDEX, LABEL, SERIAL, SLOT, UNCERTAINTY, Cluster
+from multipool.memory.cluster import INDEX, LABEL, SERIAL, SLOT, UNCERTAINTY
 from multipool.memory.distances import Array
 
 Whole = NDArray[np.int64]
+
+
+class Members(Protocol):
+    """The members of one cluster, ``size`` of them in any order, one column each."""
+
+    @property
+    def real(self) -> Array:
+        """Descriptor, uncertainty and the uncertainty term of H(x), ``(D+2, N)``."""
+
+    @property
+    def whole(self) -> Whole:
+        """Serial number, index in the stream, slot of the image, label, ``(4, N)``."""
+
+    @property
+    def size(self) -> int:
+        """How many columns count."""
+
+    @property
+    def created(self) -> int:
+        """The index of the first sample."""
+
+    @property
+    def last_used(self) -> int:
+        """The index of the last sample assigned."""
+
+    @property
+    def centre(self) -> Array:
+        """The centroid ``(D,)``."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +72,7 @@ class Listing:
         return self.whole[LABEL]
 
     @classmethod
-    def of(cls, clusters: Sequence[Cluster]) -> Listing:
+    def of(cls, clusters: Sequence[Members]) -> Listing:
         """List all members, cluster by cluster in order of creation, then by arrival."""
         if not clusters:
             return cls(np.empty((4, 0), dtype=np.int64), np.empty(0), np.empty(0, dtype=np.int64))

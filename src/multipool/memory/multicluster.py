@@ -11,10 +11,10 @@ from torch import Tensor
 from multipool.core import Retrieved, numpy_generator, numpy_state, restore_numpy
 from multipool.memory.arrivals import arrive, check_batch
 from multipool.memory.checks import count
+from multipool.memory.compiled import organise
 from multipool.memory.descriptors import DESCRIPTORS
 from multipool.memory.drawing import DRAWS, draw
 from multipool.memory.options import MultiClusterOptions
-from multipool.memory.organiser import Organiser
 from multipool.memory.retrievals import RETRIEVALS
 from multipool.memory.state import dump, read
 from multipool.memory.store import ImageStore
@@ -92,7 +92,7 @@ class MultiClusterMemory:
         given = locals()
         given.pop("self")
         self.options = options = MultiClusterOptions(**given)
-        self._organiser = Organiser(options)
+        self._organiser = organise(options)
         self._store = ImageStore(options.slots, storage)
         self._generator = numpy_generator(seed)
 
@@ -149,8 +149,8 @@ class MultiClusterMemory:
             self._organiser.check_width(batch.features)
         arrivals = arrive(batch, DESCRIPTORS[self.options.descriptor], self.num_classes)
         self._store.prepare(images)
-        written = self._organiser.place(arrivals)
-        self._store.write(list(written), images, list(written.values()))
+        slots, rows = self._organiser.place(arrivals)
+        self._store.write(slots, images, rows)
 
     @torch.no_grad()
     def retrieve(self, n: int | None = 64) -> Retrieved:
@@ -206,7 +206,7 @@ class MultiClusterMemory:
 
         Images stay on the device they come on until the next ``add``, which takes them to its own.
         """
-        organiser = read(self.options, state)
+        organiser = read(type(self._organiser)(self.options), state)
         generator = numpy_generator(self.options.seed)
         restore_numpy(generator, state["random"])
         store = ImageStore(self._store.slots, self._store.storage)

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from math import dist, inf, log
+from math import dist, inf
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from multipool.memory.arrivals import Arrivals
 from multipool.memory.cluster import INDEX, LABEL, SERIAL, SLOT, Cluster, merge, pack
 from multipool.memory.consolidations import CONSOLIDATIONS
-from multipool.memory.covariance import Covariance
 from multipool.memory.distances import DISTANCES, Array, l2
-from multipool.memory.events import new_events
-from multipool.memory.listing import Listing
+from multipool.memory.ledger import Ledger
 from multipool.memory.options import MultiClusterOptions
 from multipool.memory.scores import CLOSE, Scores
 from multipool.memory.spawns import SPAWNS, always
-from multipool.memory.view import ClusterView
 
 Whole = NDArray[np.int64]
 Point = tuple[float, ...]
 
 
-class Organiser:
-    """Which sample is in which cluster and in which of the K_max N slots.
-
-    It never sees an image. The width D of the descriptors is set by the first batch.
-    """
+class Organiser(Ledger):
+    """Decides by the strategies' own functions, whichever are chosen; see :class:`Compiled`."""
 
     def __init__(self, options: MultiClusterOptions) -> None:
-        self.options = options
-        self.events = new_events()
+        super().__init__(options)
         self._distance = DISTANCES[options.distance]
         self._consolidate = CONSOLIDATIONS[options.consolidation]
         self._spawns = SPAWNS[options.spawn]
@@ -40,10 +32,6 @@ class Organiser:
         self._threshold, self._capacity = options.tau, options.capacity
         self._expire_after, self._quota = options.expire_after, options.class_quota
         self._scores = Scores(options, self._gaps)
-        self.clear()
-
-    def __len__(self) -> int:
-        return sum(cluster.size for cluster in self.clusters)
 
     @property
     def nbytes(self) -> int:
@@ -52,36 +40,23 @@ class Organiser:
 
     def clear(self) -> None:
         """Forget all samples and start counting again; ``events`` go on."""
+        super().clear()
         self.clusters: list[Cluster] = []
         self.free = list(range(self.options.slots))[::-1]
-        self.serial = 0  # of the next sample
-        self.now = 0  # its index: the serial number, or the number of the call
-        self.covariance: Covariance | None = None
         self._precision: Array | None = None
-        self.width: int | None = None
 
-    def widen(self, width: int) -> None:
-        """Set D, once."""
-        self.width = width
-        if self.options.distance == "mahalanobis":
-            self.covariance = Covariance(width)
+    def parts(self) -> list[Cluster]:
+        """Return the clusters, in order of creation."""
+        return self.clusters
 
-    def check_width(self, features: Tensor | None) -> None:
-        """Raise ``ValueError`` for features of another width than those before."""
-        if features is not None and self.width not in (None, features.shape[1]):
-            raise ValueError(
-                f"features must have {self.width} columns as those before, got {features.shape[1]}"
-            )
-
-    def place(self, arrivals: Arrivals) -> dict[int, int]:
-        """Take in a batch; return slot -> row for the images to be written."""
+    def place(self, arrivals: Arrivals) -> tuple[list[int], list[int]]:
+        """Take in a batch; return slots and rows of the images to be written there."""
         size = len(arrivals.labels)
         if self.width is None:
             self.widen(arrivals.descriptors.shape[1])
-        by_call = self.options.age_unit == "step"
         whole = np.zeros((4, size), dtype=np.int64)
         whole[SERIAL] = np.arange(self.serial, self.serial + size)
-        whole[INDEX] = self.now if by_call else whole[SERIAL]
+        whole[INDEX] = self.now if self.options.age_unit == "step" else whole[SERIAL]
         whole[LABEL] = arrivals.labels
         members = pack(self.reals(arrivals.descriptors, arrivals.uncertainty), whole)
         samples = zip(
@@ -97,26 +72,11 @@ class Organiser:
             if slot is not None:
                 written[slot] = row
         self._scores.forget()
-        self.serial += size
-        self.now += 1 if by_call else size
-        self.events["added"] += size
-        return written
-
-    def listing(self) -> Listing:
-        """Return all members, cluster by cluster in order of creation, then by arrival."""
-        return Listing.of(self.clusters)
-
-    def view(self) -> ClusterView:
-        """Return what strategies may look at."""
-        used = np.array([(c.size, c.created, c.last_used) for c in self.clusters], dtype=np.int64)
-        sizes, created, last_used = used.reshape(-1, 3).T
-        return ClusterView(sizes, self._centres(), created, last_used, self.now)
+        self.count(size)
+        return list(written), list(written.values())
 
     def adopt(self, clusters: Whole, reals: Array, wholes: Whole) -> None:
-        """Take over saved clusters: sizes, created, last_used ``(3, K)``; members' rows in order.
-
-        Members go into slots 0 to M-1 in the order given; ``wholes`` holds serial, index, label.
-        """
+        """Take over saved clusters; see :meth:`Ledger.adopt`."""
         capacity, start = self.options.capacity, 0
         for size, created, last_used in clusters.T.tolist():
             cluster = Cluster(len(reals) - 2, capacity, created)
@@ -128,11 +88,6 @@ class Organiser:
             self.clusters.append(cluster)
             start += size
         self.free = list(range(start, self.options.slots))[::-1]
-
-    def reals(self, descriptors: Array, uncertainty: Array) -> Array:
-        """Return ``(D+2, B)``: descriptor, uncertainty and the uncertainty term of H(x)."""
-        doubt = self.options.uncertainty_weight * uncertainty / log(self.options.num_classes)
-        return np.vstack((descriptors.T, uncertainty, doubt))
 
     def _take(self, point: Point, member: Array, label: int, now: int) -> int | None:
         """Take in one sample; return its slot, or ``None`` if it was turned away."""

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from multipool.core import check_plain
 from multipool.memory.descriptors import DESCRIPTORS
+from multipool.memory.ledger import Ledger
 from multipool.memory.options import MultiClusterOptions
-from multipool.memory.organiser import Organiser
 
 _Kinds = dict[str, tuple[torch.dtype, int]]  # dtype and number of axes
 _KINDS: _Kinds = {
@@ -30,20 +30,18 @@ _COVARIANCE: _Kinds = {
 }
 
 
-def dump(organiser: Organiser) -> dict[str, Tensor]:
+def dump(organiser: Ledger) -> dict[str, Tensor]:
     """Return the organiser's state: members ``(M,)`` in listing order, clusters ``(K,)``."""
-    listing, clusters = organiser.listing(), organiser.clusters
-    width = organiser.width or 0
-    points = np.concatenate([np.empty((0, width)), *(c.points[c.order()] for c in clusters)])
+    listing, view = organiser.listing(), organiser.view()
     arrays = {
-        "descriptors": points,
+        "descriptors": organiser.points(),
         "uncertainty": listing.uncertainty,
         "serial": listing.serial,
         "index": listing.index,
         "labels": listing.label,
-        "sizes": np.array([c.size for c in clusters], dtype=np.int64),
-        "created": np.array([c.created for c in clusters], dtype=np.int64),
-        "last_used": np.array([c.last_used for c in clusters], dtype=np.int64),
+        "sizes": view.sizes,
+        "created": view.created,
+        "last_used": view.last_used,
         "next_serial": np.array(organiser.serial),
         "now": np.array(organiser.now),
     }
@@ -55,15 +53,15 @@ def dump(organiser: Organiser) -> dict[str, Tensor]:
     return {name: torch.tensor(array) for name, array in arrays.items()}
 
 
-def read(options: MultiClusterOptions, state: Mapping[str, Tensor]) -> Organiser:
-    """Return an organiser in the saved state, members in slots 0 to M-1, or ``ValueError``."""
+def read(organiser: Ledger, state: Mapping[str, Tensor]) -> Ledger:
+    """Return a new organiser in the saved state, members in slots 0 to M-1, or ``ValueError``."""
+    options = organiser.options
     arrays = _arrays(options, state)
     width = arrays["descriptors"].shape[1]
     for sentence, holds in _laws(options, arrays):
         if not holds:
             raise ValueError(f"the saved memory does not fit: {sentence}")
     _check_width(options, state["images"], width)
-    organiser = Organiser(options)
     organiser.serial, organiser.now = int(arrays["next_serial"]), int(arrays["now"])
     if organiser.serial == 0:
         return organiser

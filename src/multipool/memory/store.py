@@ -57,7 +57,7 @@ class ImageStore:
         with torch.inference_mode(False):
             self.buffer = torch.zeros(self.slots, *shape, dtype=kind, device=device)
 
-    def write(self, slots: Sequence[int], images: Tensor, rows: Sequence[int]) -> None:
+    def write(self, slots: Slots, images: Tensor, rows: Slots) -> None:
         """Put ``images[rows]`` into ``slots``: one indexed write, on a CPU one a piece."""
         buffer, images = self._made(), images.detach()
         if len(slots) == 0:
@@ -71,9 +71,7 @@ class ImageStore:
         stored = _bytes(self._stored(images, buffer.dtype).contiguous())
         _bytes(buffer)[places] = stored[chosen]
 
-    def _write_there(
-        self, buffer: Tensor, slots: Sequence[int], images: Tensor, rows: Sequence[int]
-    ) -> None:
+    def _write_there(self, buffer: Tensor, slots: Slots, images: Tensor, rows: Slots) -> None:
         """Write on an accelerator, with one copy of indices to it."""
         if len(rows) == len(images):
             places = _index(slots, images.device)

@@ -1,0 +1,22 @@
+"""The one compiled part: optional, so that without a compiler numpy decides instead."""
+
+import os
+
+from setuptools import Extension, setup
+
+# No contraction: a product and a sum are rounded one by one, as numpy rounds them.
+FLAGS = [] if os.name == "nt" else ["-O2", "-ffp-contract=off"]
+
+setup(
+    ext_modules=[
+        Extension(
+            "multipool.memory._decide",
+            ["src/multipool/memory/decide.c"],
+            extra_compile_args=FLAGS,
+            libraries=[] if os.name == "nt" else ["m"],
+            py_limited_api=True,
+            optional=True,
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

@@ -1,0 +1,3 @@
+"""What decide.c offers; the arrays are those of its struct Memory, and those of a batch."""
+
+def place(options: tuple[object, ...], /, *arrays: object) -> int: ...

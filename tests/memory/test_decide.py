@@ -1,0 +1,242 @@
+"""Compiled decisions against those of numpy and the one-by-one definition, bit for bit."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from multipool.memory import MultiClusterMemory, build, compiled
+from multipool.memory.compiled import Compiled, available, by_numpy
+from multipool.memory.organiser import Organiser
+
+pytestmark = pytest.mark.skipif(
+    not available(), reason="the compiled decisions are not built, or switched off"
+)
+RELAXED = settings(
+    max_examples=60, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate]
+)
+COVERED = st.fixed_dictionaries(
+    {
+        "capacity": st.integers(1, 12),
+        "max_clusters": st.integers(1, 6),
+        "threshold": st.sampled_from([0.0, 0.02, 0.1, 0.25, 0.5, float("inf")]),
+        "spawn": st.sampled_from(["always", "gated"]),
+        "replacement": st.sampled_from(["always", "if_worse"]),
+        "age_weight": st.sampled_from([0.0, 1, 2.5]),
+        "uncertainty_weight": st.sampled_from([0.0, 1.0, 0.7]),
+        "distance_weight": st.sampled_from([0.0, 1.0, 3.0]),
+        "age_unit": st.sampled_from(["sample", "step"]),
+        "class_quota": st.sampled_from([None, 1, 2, 6]),
+        "retrieval": st.sampled_from(["uniform", "proportional", "recent"]),
+        "draw": st.sampled_from(["random", "newest"]),
+        "fill": st.booleans(),
+    }
+)
+
+
+@st.composite
+def streams(draw, longest=200):
+    """Batches of duplicated, constant and random images; entropies with ties or far too large."""
+    channels, side = draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 5]))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 10**6)))
+    batches = []
+    for size in draw(st.lists(st.integers(1, longest), min_size=1, max_size=4)):
+        images = torch.rand(size, channels, side, side, generator=generator)
+        kind = draw(st.sampled_from(["random", "constant", "duplicates", "one colour"]))
+        if kind == "constant":
+            images = (images[:, :1, :1, :1] * 4).round().expand_as(images) / 4
+        if kind == "duplicates":
+            images = images[torch.randint(0, size, (size,), generator=generator) // 3]
+        if kind == "one colour":
+            images = images[:1, :, :1, :1].expand_as(images)
+        doubt = torch.rand(size, generator=generator).double()
+        if draw(st.booleans()):
+            doubt = (doubt * 3).round() / 3
+        doubt *= draw(st.sampled_from([1.0, 1.0, -1.0, 1e12, 1e300, 0.0]))
+        labels = torch.randint(-1, 6, (size,), generator=generator)
+        batches.append((images.contiguous(), doubt, labels))
+    return batches
+
+
+def pair(classes, **options):
+    """The same memory twice: decided by compiled code, and by numpy."""
+    with by_numpy():
+        pure = MultiClusterMemory(classes, **options)
+    quick = MultiClusterMemory(classes, **options)
+    assert (type(quick._organiser), type(pure._organiser)) == (Compiled, Organiser)
+    return quick, pure
+
+
+def alike(one, other):
+    assert one.events == other.events
+    assert len(one) == len(other)
+    for name in ("sizes", "created", "last_used", "centroids"):
+        assert torch.equal(getattr(one.clusters, name), getattr(other.clusters, name)), name
+    ours, theirs = one.state_dict(), other.state_dict()
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        assert ours[name].dtype == theirs[name].dtype, name
+        assert torch.equal(ours[name], theirs[name]), name
+
+
+def drawn_alike(one, other, n):
+    ours, theirs = one.retrieve(n), other.retrieve(n)
+    for name in ("images", "ages", "uncertainty", "labels", "clusters"):
+        assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
+
+
+@RELAXED
+@given(
+    stream=streams(),
+    chosen=COVERED,
+    descriptor=st.sampled_from(["pixel", "pixel", "spatial_mean", "histogram"]),
+    n=st.integers(0, 70),
+)
+def test_both_ways_lead_to_the_same_state(stream, chosen, descriptor, n):
+    quick, pure = pair(6, descriptor=descriptor, storage="float", **chosen)
+    for batch in stream:
+        quick.add(*batch)
+        pure.add(*batch)
+        alike(quick, pure)
+        drawn_alike(quick, pure, n)
+
+
+@RELAXED
+@given(stream=streams(120), chosen=COVERED)
+def test_compiled_decisions_equal_the_one_by_one_definition(naive, stream, chosen):
+    memory = MultiClusterMemory(6, storage="float", **chosen)
+    names = ("capacity", "max_clusters", "threshold", "retrieval", "draw", "fill")
+    rest = {name: value for name, value in chosen.items() if name not in names}
+    reference = naive(6, chosen["capacity"], chosen["max_clusters"], chosen["threshold"], **rest)
+    for batch in stream:
+        memory.add(*batch)
+        reference.add(*batch)
+        view, everything = memory.clusters, memory.retrieve(None)
+        members = [m for c in reference.clusters for m in c["members"]]
+        assert memory.events == reference.events
+        assert view.centroids.tolist() == [reference.centroid(c) for c in reference.clusters]
+        assert view.last_used.tolist() == [c["last_used"] for c in reference.clusters]
+        assert everything.ages.tolist() == [reference.now - m["index"] for m in members]
+        assert everything.uncertainty.tolist() == [m["u"] for m in members]
+        assert torch.equal(everything.images, torch.stack([m["image"] for m in members]))
+
+
+@RELAXED
+@given(stream=streams(60), chosen=COVERED)
+def test_a_state_goes_from_one_way_to_the_other_and_back(stream, chosen):
+    quick, pure = pair(6, **chosen)
+    first, second = pair(6, **chosen)
+    for batch in stream:
+        for memory in (quick, pure):
+            memory.add(*batch)
+            memory.retrieve(5)
+        alike(quick, pure)
+        first.load_state_dict(pure.state_dict())
+        second.load_state_dict(quick.state_dict())
+        assert type(first._organiser) is Compiled
+        assert type(second._organiser) is Organiser
+        pure.load_state_dict(first.state_dict())
+        quick.load_state_dict(second.state_dict())
+
+
+def colours(batches, size=64, seed=0):
+    """Small images whose colours wander; a share of them opens clusters."""
+    rng = np.random.default_rng(seed)
+    for step in range(batches):
+        middle = 0.5 + 0.3 * np.sin(step / 3)
+        images = (middle + 0.12 * rng.standard_normal((size, 3, 1, 1))).clip(0, 1)
+        images = torch.from_numpy(np.round(images * 255) / 255).float().expand(-1, -1, 4, 4)
+        yield (
+            images,
+            torch.from_numpy(rng.random(size)),
+            torch.from_numpy(rng.integers(-1, 9, size)),
+        )
+
+
+@pytest.mark.parametrize("name", ["mcm", "mcm+"])
+@pytest.mark.parametrize("age_unit", ["sample", "step"])
+def test_the_presets_decide_alike_on_a_long_stream(name, age_unit):
+    with by_numpy():
+        pure = build(name, 100, seed=3, age_unit=age_unit)
+    quick = build(name, 100, seed=3, age_unit=age_unit)
+    assert (type(quick._organiser), type(pure._organiser)) == (Compiled, Organiser)
+    for batch in colours(60):
+        quick.add(*batch)
+        pure.add(*batch)
+        drawn_alike(quick, pure, 64)
+    alike(quick, pure)
+    assert quick.events["merged"] > 0
+    assert quick.events["replaced"] > 1000
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_a_copy_goes_on_identically_and_alone(copied):
+    memory, batches = MultiClusterMemory(100, 8, 3), list(colours(6, size=20))
+    for batch in batches[:3]:
+        memory.add(*batch)
+    other, before = copied(memory), memory.state_dict()
+    for batch in batches[3:]:
+        other.add(*batch)
+    assert all(torch.equal(before[name], value) for name, value in memory.state_dict().items())
+    for batch in batches[3:]:
+        memory.add(*batch)
+    alike(memory, other)
+
+
+def test_a_view_is_a_copy():
+    memory = MultiClusterMemory(100, 8, 3)
+    first, second = colours(2)
+    memory.add(*first)
+    view, seen = memory._organiser.view(), memory.clusters
+    before = [view.sizes.copy(), view.centroids.copy(), view.last_used.copy(), seen.sizes.clone()]
+    memory.add(*second)
+    after = [view.sizes, view.centroids, view.last_used, seen.sizes]
+    assert all((one == other).all() for one, other in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"distance": "l1"},
+        {"consolidation": "gcc"},
+        {"expire_after": 9},
+        {"descriptor": "feature"},
+    ],
+)
+def test_other_strategies_are_decided_by_their_own_functions(other):
+    assert type(MultiClusterMemory(10, **other)._organiser) is Organiser
+
+
+def test_a_variable_or_a_missing_build_leaves_the_decisions_to_numpy(monkeypatch):
+    monkeypatch.setenv("MULTIPOOL_COMPILED", "0")
+    assert type(MultiClusterMemory(10)._organiser) is Organiser
+    monkeypatch.setenv("MULTIPOOL_COMPILED", "1")
+    assert type(MultiClusterMemory(10)._organiser) is Compiled
+    monkeypatch.setattr(compiled, "_decide", None)
+    assert type(MultiClusterMemory(10)._organiser) is Organiser
+
+
+def test_arrays_that_do_not_fit_are_refused_before_anything_changes():
+    memory = MultiClusterMemory(100, 8, 3)
+    memory.add(*next(colours(1)))
+    organiser, before = memory._organiser, memory.state_dict()
+    real, whole, sums = organiser._arrays
+    size = 2
+    good = {
+        "timely": np.zeros(9), "real": real, "whole": whole, "sums": sums,
+        "table": organiser._table, "free": organiser._free, "counts": organiser._counts,
+        "points": np.zeros((size, 6)), "doubt": np.zeros(size),
+        "labels": np.zeros(size, dtype=np.int64), "written": np.zeros((2, size), dtype=np.int64),
+    }  # fmt: skip
+    for name, array in good.items():
+        # The table of timeliness may have any length but none.
+        short = array[:0] if name == "timely" else array.ravel()[:-1].copy()
+        with pytest.raises(ValueError, match="do not fit"):
+            compiled._decide.place(
+                organiser._options, 6, *{**good, name: short}.values(), 64, 64, False
+            )
+    assert all(torch.equal(before[name], value) for name, value in memory.state_dict().items())
