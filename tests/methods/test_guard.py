@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from multipool.methods import METHODS, adapt, load
 from multipool.methods.collapse import QUICK, WINDOW, Verdict, effective_classes, judge, tally
-from multipool.methods.recovery import LONGEST, REST, Recovery
+from multipool.methods.guard import Guard
+from multipool.methods.recovery import CALM, LONGEST, REST, Recovery
 
 MEMORY_METHODS = [name for name, kind in METHODS.items() if kind.takes_memory]
 CASES = [(name, None) for name in METHODS] + [(name, "mcm") for name in MEMORY_METHODS]
@@ -90,8 +91,8 @@ def test_restoring_prefers_the_good_state_then_the_beginning_and_rests_longer_ea
     recovery = Recovery({"a": live}, num_classes=4, every=1)
     live.fill_(1)
     even = torch.eye(4).repeat(4, 1)
-    for _ in range(WINDOW):
-        assert recovery.probe(even, even, seen=7).healthy == (_ == WINDOW - 1)
+    for t in range(WINDOW):
+        assert recovery.probe(even, even, t, seen=7).healthy == (t == WINDOW - 1)
     live.fill_(2)
     assert recovery.restore(100, source=False) == ("the last good state", 7)
     assert live.tolist() == [1, 1, 1]
@@ -105,6 +106,128 @@ def test_restoring_prefers_the_good_state_then_the_beginning_and_rests_longer_ea
         recovery.restore(0, source=True)
     assert not recovery.resting(1 + LONGEST)
     assert recovery.restored == 22
+
+
+def test_looks_are_rarer_while_all_is_well_and_as_often_as_ever_once_it_is_not():
+    recovery = Recovery({"a": torch.zeros(1)}, num_classes=4, every=2)
+    even, one = torch.eye(4).repeat(4, 1), torch.eye(4)[:1].repeat(16, 1)
+    looks, batches = [], 0
+    while len(looks) < WINDOW + 4:
+        if recovery.due(batches):
+            looks.append(batches + 1)
+            recovery.probe(even if len(looks) < WINDOW + 3 else one, even, batches, seen=0)
+        batches += 1
+    calm = [2 * WINDOW + 2 * CALM * i for i in range(1, 4)]
+    assert looks == [2 * i for i in range(1, WINDOW + 1)] + [*calm, calm[-1] + 2]
+    other = Recovery({"a": torch.zeros(1)}, num_classes=4, every=2)
+    other.load_state_dict(recovery.state_dict())
+    assert [other.due(t) for t in range(20)] == [recovery.due(t) for t in range(20)]
+    recovery.restore(batches, source=True)
+    assert recovery.due(batches | 1)
+
+
+@pytest.mark.parametrize(
+    ("live", "entropies", "calm"),
+    [
+        ([10, 10, 10, 10], (1.0, 1.0), True),
+        ([10, 10, 10, 10], (0.5, 1.0), True),  # surer and as diverse: a good adaptation
+        ([12, 10, 9, 9], (0.97, 1.0), True),
+        ([12, 10, 9, 9], (0.9, 1.0), False),  # surer, and not quite as diverse
+        ([22, 6, 6, 6], (1.0, 1.0), False),
+    ],
+)
+def test_all_is_well_where_a_model_is_as_diverse_and_about_as_sure_as_without_learning(
+    live, entropies, calm
+):
+    assert judge(probes(live, [10, 10, 10, 10], entropies)).calm == calm
+    # What was well so far and no longer is counts at once.
+    before, now = probes([10, 10, 10, 10], [10, 10, 10, 10]), probes([9, 10, 11, 10], [10] * 4)
+    now[:, 0, -1] = 0.8
+    assert not judge(torch.cat([before, now])[QUICK:-QUICK]).calm
+
+
+# What is undone ----------------------------------------------------------------------------------
+
+
+def several(seed=0):
+    """Return tensors of several kinds, shapes and layouts."""
+    torch.manual_seed(seed)
+    return {
+        "flat": torch.randn(7),
+        "grid": torch.randn(3, 4).T,
+        "scalar": torch.tensor(2.0),
+        "double": torch.randn(5, dtype=torch.float64),
+        "count": torch.arange(4),
+        "empty": torch.zeros(0),
+    }
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("bad", [None, float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("where", ["flat", "grid", "scalar", "double", "loss"])
+def test_an_update_is_kept_if_all_of_it_is_finite_and_undone_otherwise(
+    monkeypatch, alone, bad, where
+):
+    if alone:
+        monkeypatch.setattr("multipool.methods.guard._LARGE", 1)
+    tensors = several()
+    before = {k: t.clone() for k, t in tensors.items()}
+    guard = Guard(tensors, torch.device("cpu"))
+
+    def update():
+        for t in tensors.values():
+            t.add_(1)
+        if bad is not None and where != "loss":
+            tensors[where][(0,) * tensors[where].ndim] = bad
+        return torch.tensor(bad if bad is not None and where == "loss" else 0.5)
+
+    guard.run(update)
+    expected = {k: t + (bad is None) for k, t in before.items()}
+    assert all(torch.equal(t, expected[k]) for k, t in tensors.items())
+    assert guard.skipped() == (bad is not None)
+    for t in tensors.values():
+        t.zero_()
+    guard.undo()
+    assert all(torch.equal(t, expected[k]) for k, t in tensors.items())
+
+
+def test_what_changes_outside_of_an_update_is_taken_in_only_if_it_is_finite():
+    tensors = several()
+    guard = Guard(tensors, torch.device("cpu"))
+    tensors["grid"].add_(1)
+    good = tensors["grid"].clone()
+    guard.close()
+    tensors["grid"][0, 0] = float("nan")
+    guard.close()
+    assert torch.equal(tensors["grid"], good)
+    assert guard.skipped() == 1
+    guard.close()  # nothing has changed since
+    assert guard.skipped() == 1
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", MEMORY_METHODS)
+def test_a_bank_takes_nothing_in_from_logits_that_are_not_finite(
+    build, make_images, monkeypatch, name, bad
+):
+    for memory in (None, "mcm", "fifo"):
+        adapter = build(name, memory)
+        adapter(make_images(64, seed=0))
+        before = adapter.state_dict()
+        original = type(adapter.network)._forward
+
+        def spoilt(self, images, original=original):
+            logits = original(self, images)
+            logits[5, 2] = bad
+            return logits
+
+        with monkeypatch.context() as patched:
+            patched.setattr(type(adapter.network), "_forward", spoilt)
+            assert adapter(make_images(100, seed=1)).isfinite().all()
+        after = adapter.state_dict()
+        moved = {k for k in before if not torch.equal(before[k], after[k])}
+        assert moved == {"number.batches"}
+        assert adapter.counts["skipped"] == 1
 
 
 @pytest.fixture

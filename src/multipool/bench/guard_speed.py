@@ -6,10 +6,13 @@ import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from multipool import methods
 from multipool.bench.methods_speed import _any_source, _now, _walk, every_pair
+from multipool.core import as_float
+from multipool.methods.recovery import CALM
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,12 @@ class GuardCost:
 
     @property
     def percent(self) -> float:
-        """Return what the guard adds to a batch, in per cent."""
+        """Return what the guard adds to a batch while all is well, in per cent."""
+        return 100 * (self.guarded + self.look / CALM - self.milliseconds) / self.milliseconds
+
+    @property
+    def most(self) -> float:
+        """Return what it adds while something seems wrong, when it looks as often as it can."""
         return 100 * (self.guarded + self.look - self.milliseconds) / self.milliseconds
 
 
@@ -52,8 +60,7 @@ def measure_guard(
         )
         without, guarded, look = _in_turn(free, kept, given, warm_up)
         # A method without anything of its own to learn is never looked at.
-        every = kept.watch_every if kept._tensors else 0
-        spread = 1000 * look / every if every else 0.0
+        spread = 0.0 if kept._recovery is None else 1000 * look / kept.watch_every
         found.append(GuardCost(method, memory, 1000 * without, 1000 * guarded, spread))
     return found
 
@@ -61,16 +68,27 @@ def measure_guard(
 def _in_turn(
     free: methods.Adapter, kept: methods.Adapter, given: list[Tensor], warm_up: int
 ) -> tuple[float, float, float]:
-    """Return the median seconds of a step without, of one with the guard, and of a prediction."""
+    """Return the median seconds of a step without, of one with the guard, and of a look."""
     device = given[0].device
     times: dict[str, list[float]] = {"without": [], "guarded": [], "look": []}
     for index, images in enumerate(given):
-        calls: list[tuple[str, Callable[[Tensor], Tensor]]]
+        calls: list[tuple[str, Callable[[Tensor], object]]]
         calls = [("without", free.step), ("guarded", kept.step)]
-        for name, call in [*calls[:: 1 - 2 * (index % 2)], ("look", kept.predict)]:
+        for name, call in [*calls[:: 1 - 2 * (index % 2)], ("look", _looker(kept))]:
             start = _now(device)
             call(images)
             if index >= warm_up:
                 times[name].append(_now(device) - start)
     without, guarded, look = (statistics.median(values) for values in times.values())
     return without, guarded, look
+
+
+def _looker(kept: methods.Adapter) -> Callable[[Tensor], object]:
+    """Return what looks for a collapse once, whatever it finds."""
+    guard, recovery = kept._guard, kept._recovery
+    if guard is None or recovery is None:
+        return lambda images: None
+    logits = torch.zeros(1, kept.setup.num_classes, device=kept.device)
+    return lambda images: kept._compare(
+        kept.network.prepare(as_float(images)), logits, guard, recovery
+    )

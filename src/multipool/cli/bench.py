@@ -151,7 +151,12 @@ def corruptions(
 
 def _show_guard(costs: list[GuardCost], place: str, json: bool) -> None:
     if json:
-        print_json([{**dataclasses.asdict(cost), "percent": cost.percent} for cost in costs])
+        print_json(
+            [
+                {**dataclasses.asdict(cost), "percent": cost.percent, "most": cost.most}
+                for cost in costs
+            ]
+        )
         return
     rows = [
         [
@@ -161,10 +166,11 @@ def _show_guard(costs: list[GuardCost], place: str, json: bool) -> None:
             f"{cost.guarded:.2f}",
             f"{cost.look:.2f}",
             f"{cost.percent:.1f}",
+            f"{cost.most:.1f}",
         ]
         for cost in costs
     ]
-    columns = ["method", "memory", "ms/batch", "guarded", "looks", "guard %"]
+    columns = ["method", "memory", "ms/batch", "guarded", "looks", "guard %", "at most %"]
     table(f"cost of the guard on {place}", columns, rows, left=2)
 
 

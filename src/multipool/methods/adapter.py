@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from multipool.core import numpy_generator, numpy_state, restore_numpy, torch_generator
 from multipool.memory import Memory
 from multipool.methods.door import admit
+from multipool.methods.finite import Question
 from multipool.methods.guard import Guard
 from multipool.methods.guarded import Guarded
 from multipool.methods.recovery import Recovery
@@ -56,6 +57,7 @@ class Adapter(Guarded):
         self._listeners: list[Callable[[Facts], None]] = []
         self._news: list[Facts] = []
         self._build()
+        self._question = Question(self.device)
         self._guard = Guard(self._tensors, self.device, setup.graphs) if setup.guard else None
         watched = setup.guard and self._tensors and self.watch_every
         self._recovery = (
@@ -87,12 +89,20 @@ class Adapter(Guarded):
         """Predict, then learn; a method that does both in one pass replaces this."""
         with self._timed("predict"), torch.no_grad():
             logits = self._predict(images)
-        if self._guard is not None and not self._sound(logits):
+        if self._guard is None:
+            with torch.enable_grad():
+                self._adapt(images, logits)
+        elif not self._adapt_soundly(images, logits):
             self._guard.skip()  # nothing is learned from what is no prediction
-            return logits  # the caller sees it too, and asks again
-        with torch.enable_grad():
-            self._adapt(images, logits)
         return logits
+
+    def _adapt_soundly(self, images: Tensor, logits: Tensor) -> bool:
+        """Learn from finite logits; tell whether they are."""
+        with torch.enable_grad():
+            if self._question.fine(logits):
+                self._adapt(images, logits)
+                return True
+        return False
 
     # What users call ----------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ class Verdict:
     diversity: float  # effective classes over those of the same method before any learning
     certainty: float  # mean entropy over that of the same method before any learning
     ruin: float  # diversity, of the last probes only
+    lately: float  # certainty, of the last probes only
     full: bool  # whether there were enough probes for a fine judgement
 
     @property
@@ -35,6 +36,12 @@ class Verdict:
         """Tell whether learning has done harm that will not heal by itself."""
         fading = self.diversity < DIVERSITY and self.certainty < CERTAINTY
         return self.ruin < RUIN or (self.full and fading)
+
+    @property
+    def calm(self) -> bool:
+        """Tell whether all is well, of late too, so that looking less often will do."""
+        as_sure = self.diversity >= 1 or self.lately > (1 + CERTAINTY) / 2
+        return self.healthy and self.ruin >= DIVERSITY and as_sure
 
     @property
     def healthy(self) -> bool:
@@ -71,11 +78,11 @@ def judge(probes: Tensor) -> Verdict:
     The oldest comes first.
     """
     live, home = probes[:, 0], probes[:, 1]  # (P, L + 1)
-    sure = float(live[:, -1].mean()) / max(float(home[:, -1].mean()), 1e-6)
     return Verdict(
         diversity=_left(live, home),
-        certainty=sure,
+        certainty=_sure(live, home),
         ruin=_left(live[-QUICK:], home[-QUICK:]) if len(probes) >= QUICK else 1.0,
+        lately=_sure(live[-QUICK:], home[-QUICK:]),
         full=len(probes) >= WINDOW,
     )
 
@@ -83,3 +90,8 @@ def judge(probes: Tensor) -> Verdict:
 def _left(live: Tensor, home: Tensor) -> float:
     """Return the share of home's effective classes that the live model still predicts."""
     return effective_classes(live[:, :-1].sum(dim=0)) / effective_classes(home[:, :-1].sum(dim=0))
+
+
+def _sure(live: Tensor, home: Tensor) -> float:
+    """Return the share of home's mean entropy that the live model still has."""
+    return float(live[:, -1].mean()) / max(float(home[:, -1].mean()), 1e-6)

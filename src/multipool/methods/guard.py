@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
 
+from multipool.methods.finite import extent
 from multipool.ops import Graphed
 
 _log = logging.getLogger("multipool")
+_LARGE = 2**20  # values of a tensor that is kept by itself: to lay it beside others is dear
+
+
+class _Shelf:
+    """Tensors of one kind and their last good values, in one vector: few kernels move them all."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        self._live = [t.detach() for t in tensors]
+        self._good = self._flat()
+        # Several tensors are laid side by side here to be looked at; one is a vector already.
+        self._now = torch.empty_like(self._good) if len(self._live) > 1 else self._good
+        sizes = [t.numel() for t in self._live]
+        shapes = [t.shape for t in self._live]
+        self._parts = [p.view(s) for p, s in zip(self._good.split(sizes), shapes, strict=True)]
+
+    def look(self) -> Tensor | None:
+        """Lay the values out; return their extent, if they are of a kind that can be infinite."""
+        self._now = self._flat(self._now) if len(self._live) > 1 else self._live[0].reshape(-1)
+        return extent(self._now) if self._now.is_floating_point() else None
+
+    def choose(self, fine: Tensor) -> None:
+        """Make what :meth:`look` saw the good values if ``fine``, else undo; no host decides."""
+        torch.where(fine, self._now, self._good, out=self._good)
+        self.undo()
+
+    def undo(self) -> None:
+        """Put the last good values back."""
+        torch._foreach_copy_(self._live, self._parts)
+
+    def accept(self) -> None:
+        """Make the values as they are the good ones."""
+        self._flat(self._good)
+
+    def _flat(self, out: Tensor | None = None) -> Tensor:
+        """Return all values as one vector."""
+        return torch.cat([t.reshape(-1) for t in self._live], out=out)
 
 
 class Guard:
@@ -23,16 +61,22 @@ class Guard:
     def __init__(
         self, tensors: Mapping[str, Tensor], device: torch.device, graphs: bool = True
     ) -> None:
-        self._live = list(tensors.values())
-        self._floats = [t for t in self._live if t.is_floating_point()]
-        self._backup = [t.detach().clone() for t in self._live]
-        self._undone = torch.zeros((), dtype=torch.int64, device=device)
+        self._live = [t for t in tensors.values() if t.numel()]
+        kinds: dict[object, list[Tensor]] = {}
+        for index, t in enumerate(self._live):
+            alone = index if t.numel() >= _LARGE else None
+            kinds.setdefault((t.dtype, t.device, alone), []).append(t)
+        self._shelves = [_Shelf(kind) for kind in kinds.values()]
+        self._no_loss = torch.zeros((), device=device)
+        self._fine = torch.zeros((), dtype=torch.int64, device=device)
+        self._asked = 0
         self._failed = 0
         self._settled = Graphed(self._settle, enabled=graphs)
+        self._seen = self._versions()
 
     def skipped(self) -> int:
         """Return how many updates were undone."""
-        return int(self._undone) + self._failed
+        return self._asked - int(self._fine) + self._failed
 
     def run(self, update: Callable[[], Tensor]) -> Tensor | None:
         """Return the loss of ``update()``, which is undone if anything came out non-finite."""
@@ -42,9 +86,17 @@ class Guard:
         except Exception as error:  # whatever it was, the stream goes on
             self.failed(error)
             return None
-        with torch.no_grad():
-            self._settled(loss.detach())
+        self._decide(loss.detach())
         return loss
+
+    def close(self) -> None:
+        """Take in what has changed outside of updates since the last one, if it is finite.
+
+        Only what runs inside :meth:`run` may change the state by a replayed graph: torch counts
+        the changes that it makes itself.
+        """
+        if self._versions() != self._seen:
+            self._decide(self._no_loss)
 
     def failed(self, error: Exception) -> None:
         """Put the last good state back after an error, count it and log one line."""
@@ -62,21 +114,33 @@ class Guard:
     @torch.no_grad()
     def undo(self) -> None:
         """Put the last good state back."""
-        if self._live:
-            torch._foreach_copy_(self._live, self._backup)
+        for shelf in self._shelves:
+            shelf.undo()
+        self._seen = self._versions()
 
     @torch.no_grad()
     def accept(self) -> None:
         """Make the state as it is the last good one; it must be finite."""
-        if self._live:
-            torch._foreach_copy_(self._backup, self._live)
+        for shelf in self._shelves:
+            shelf.accept()
+        self._seen = self._versions()
+
+    @torch.no_grad()
+    def _decide(self, loss: Tensor) -> None:
+        self._settled(loss)
+        self._asked += 1
+        self._seen = self._versions()
 
     def _settle(self, loss: Tensor) -> tuple[Tensor, ...]:
         """Accept the state if it and ``loss`` are finite, else undo; return which it was."""
-        ends = [end.float() for t in self._floats if t.numel() for end in t.aminmax()]
-        fine = torch.stack([loss.float(), *ends]).isfinite().all()
-        for backup, live in zip(self._backup, self._live, strict=True):
-            backup.copy_(torch.where(fine, live, backup))
-            live.copy_(backup)
-        self._undone += ~fine
+        found = [size for shelf in self._shelves if (size := shelf.look()) is not None]
+        # The length of a vector that holds something infinite or no number is no finite number.
+        fine = functools.reduce(torch.hypot, found, loss.float()) < torch.inf
+        for shelf in self._shelves:
+            shelf.choose(fine)
+        self._fine += fine
         return (fine,)
+
+    def _versions(self) -> list[int]:
+        """Return how often torch has changed each tensor in place, views included."""
+        return [t._version for t in self._live]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from multipool.memory import Memory
 from multipool.methods.collapse import Verdict
 from multipool.methods.door import Batch
+from multipool.methods.finite import Question
 from multipool.methods.guard import Guard
 from multipool.methods.recovery import Recovery
 from multipool.methods.setup import Setup
@@ -32,7 +33,7 @@ class Guarded(nn.Module, ABC):
     _guard: Guard | None
     _recovery: Recovery | None
     _numbers: dict[str, int]
-    _checked: bool | None = None  # whether this batch's logits are finite; None: not asked yet
+    _question: Question  # whether this batch's logits are finite
     _masked: int = 0  # images so far
 
     @property
@@ -73,11 +74,12 @@ class Guarded(nn.Module, ABC):
 
     def _protected(self, images: Tensor, guard: Guard) -> Tensor:
         """Predict and learn; whatever breaks on the way is undone, and a prediction returned."""
-        numbers, self._checked = dict(self._numbers), None
+        numbers = dict(self._numbers)
+        self._question.forget()
         resting = self._resting()
         try:
             logits = self._rest(images) if resting else self._step(images)
-            sound = self._sound(logits)
+            sound = self._question.fine(logits)
         except Exception as error:
             self._numbers = numbers
             if isinstance(error, ValueError):  # the caller's mistake: as if it had not come
@@ -93,7 +95,7 @@ class Guarded(nn.Module, ABC):
         if not sound:
             guard.undo()
             return self._rescue(images)
-        guard.accept()
+        guard.close()
         return logits if resting else self._oversee(images, logits, guard)
 
     def _resting(self) -> bool:
@@ -116,38 +118,45 @@ class Guarded(nn.Module, ABC):
         self._guard.undo()
         return self._rescue(images)
 
-    def _sound(self, logits: Tensor) -> bool:
-        """Tell whether this batch's logits are finite; asked again, give the same answer."""
-        if self._checked is None:
-            self._checked = bool(logits.isfinite().all())
-        return self._checked
-
     @torch.no_grad()
     def _rescue(self, images: Tensor) -> Tensor:
         """Return finite logits: of the state as it is, else of the source model."""
-        for answer in (self._predict, self.network.plain):
-            logits = answer(images)
+        try:
+            logits = self._predict(images)
             if bool(logits.isfinite().all()):
                 return logits
-        return logits.nan_to_num()
+        except ValueError:  # the caller's mistake
+            raise
+        except Exception as error:  # a view that never comes, a pass that never fits
+            _log.warning("the source model answers: %s: %s", type(error).__name__, error)
+        return self.network.plain(images).nan_to_num()
 
     def _oversee(self, images: Tensor, logits: Tensor, guard: Guard) -> Tensor:
         """Look for a collapse now and then; after one, answer from the state gone back to."""
-        if self._recovery is None or not self._recovery.due(self._numbers["batches"]):
+        recovery = self._recovery
+        if recovery is None or not recovery.due(self._numbers["batches"]):
             return logits
-        self._recovery.go_home()
         try:
-            with torch.no_grad():
-                home = self._predict(images)
-        finally:
-            guard.undo()
-        verdict = self._recovery.probe(logits, home, self._numbers["seen"])
+            verdict = self._compare(images, logits, guard, recovery)
+        except Exception as error:  # the batch has been answered and learned from already
+            _log.warning("a look was given up: %s: %s", type(error).__name__, error)
+            return logits
         if not verdict.collapsed:
             return logits
-        self._go_back(verdict, self._recovery)
+        self._go_back(verdict, recovery)
         guard.accept()
         with torch.no_grad():
             return self._rest(images)
+
+    @torch.no_grad()
+    def _compare(self, images: Tensor, logits: Tensor, guard: Guard, recovery: Recovery) -> Verdict:
+        """Predict the batch from the state before any learning, too, and judge."""
+        recovery.go_home()
+        try:
+            home = self._predict(images)
+        finally:
+            guard.undo()
+        return recovery.probe(logits, home, self._numbers["batches"], self._numbers["seen"])
 
     def _go_back(self, verdict: Verdict, recovery: Recovery) -> None:
         """Restore a good state, empty the memory of what a collapsed model has sorted, say so."""

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from multipool.core import Retrieved
+from multipool.memory import MultiClusterMemory
+from multipool.memory.pool import Pool
 from multipool.methods.adapter import Adapter
 from multipool.ops import Branch, FlatAdam, Graphed, Group, View, frozen, uncertainty
 
@@ -70,8 +72,27 @@ class MemoryBased(Adapter):
         # Graph outputs are overwritten by the next call; the caller keeps its logits.
         return self._latest[0].clone()
 
+    def _adapt_soundly(self, images: Tensor, logits: Tensor) -> bool:
+        """Learn from finite logits; tell whether they are, waiting for the device only once.
+
+        Our banks refuse a doubt that is no number before they change anything, and find it in the
+        copy to the host that they make anyway; by then the answer about the logits is there, too.
+        """
+        if not isinstance(self.memory, (Pool, MultiClusterMemory)):
+            return super()._adapt_soundly(images, logits)
+        self._question.ask(logits)
+        try:
+            with torch.enable_grad():
+                self._adapt(images, logits)
+        except ValueError:
+            if self._question.fine(logits):
+                raise
+        return self._question.fine(logits)
+
     def _adapt(self, images: Tensor, logits: Tensor) -> None:
         labels, doubt, *features = self._latest[1:]
+        if self._question.asked is not None:
+            doubt = doubt + 0 * self._question.asked  # NaN where a logit is not finite
         for piece in cuts(self._numbers["seen"], len(images), self.config.update_every):
             with self._timed("memory"):
                 self._remember(images[piece], labels[piece], doubt[piece], features, piece)

@@ -11,6 +11,7 @@ from multipool.methods.collapse import WINDOW, Verdict, judge, tally
 
 REST = 256  # batches without learning after the first collapse; each later rest is twice as long
 LONGEST = 8192  # batches
+CALM = 4  # times as long between two probes while all is well
 _GOOD, _PROBES, _NUMBERS = "guard.good.", "guard.probes", "guard.numbers"
 
 
@@ -18,7 +19,8 @@ class Recovery:
     """Keeps the state before any learning and a good one of later, and knows when to rest.
 
     ``every`` batches the caller probes: it predicts one batch from the state before any learning,
-    too. After a collapse, learning rests: a stream that has ruined the model once does so again.
+    too; a quarter as often while all is well. After a collapse, learning rests: a stream that has
+    ruined the model once does so again.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor], num_classes: int, every: int) -> None:
@@ -30,6 +32,7 @@ class Recovery:
         self._probes = torch.zeros(WINDOW, 2, num_classes + 1, dtype=torch.float64)
         # Batch numbers; what is counted is counted by the adapter.
         self._numbers = {"probes": 0, "trips": 0, "rest_until": 0, "good_seen": 0}
+        self._calm = False  # follows from the probes
 
     def resting(self, batches: int) -> bool:
         """Tell whether learning rests, after so many batches."""
@@ -37,15 +40,16 @@ class Recovery:
 
     def due(self, batches: int) -> bool:
         """Tell whether the batch after so many is one to probe."""
-        return (batches + 1) % self.every == 0
+        return (batches + 1) % (self.every * CALM if self._calm else self.every) == 0
 
-    def probe(self, live: Tensor, home: Tensor, seen: int) -> Verdict:
+    def probe(self, live: Tensor, home: Tensor, batches: int, seen: int) -> Verdict:
         """Take in the logits ``(B, L)`` of both states for one batch; keep a state that is good."""
         found = torch.stack([tally(live), tally(home)]).cpu()
         self._probes = torch.cat([self._probes[1:], found[None]])
         self._numbers["probes"] += 1
-        verdict = judge(self._probes[-min(WINDOW, self._numbers["probes"]) :])
-        if verdict.healthy and self._numbers["probes"] % WINDOW == 0:
+        verdict = self._verdict()
+        self._calm = verdict.calm
+        if verdict.healthy and (batches + 1) % (self.every * WINDOW) == 0:
             self._copy(self._live, self._good)
             self._numbers["good_seen"] = seen
         return verdict
@@ -69,6 +73,7 @@ class Recovery:
         self.restored += 1
         rest = min(LONGEST, REST * 2 ** min(numbers["trips"], 16))
         numbers.update(probes=0, trips=numbers["trips"] + 1, rest_until=batches + 1 + rest)
+        self._calm = False
         return ("the source model" if source else "the last good state"), numbers["good_seen"]
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -82,9 +87,12 @@ class Recovery:
         self._copy({name: state[_GOOD + name] for name in self._good}, self._good)
         self._probes = state[_PROBES].clone()
         self._numbers = dict(zip(self._numbers, state[_NUMBERS].tolist(), strict=True))
+        self._calm = self._numbers["probes"] > 0 and self._verdict().calm
+
+    def _verdict(self) -> Verdict:
+        return judge(self._probes[-min(WINDOW, self._numbers["probes"]) :])
 
     @torch.no_grad()
     def _copy(self, origin: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> None:
         """Copy in place: graphs know the tensors by where they are."""
-        for name, tensor in target.items():
-            tensor.copy_(origin[name])
+        torch._foreach_copy_(list(target.values()), [origin[name] for name in target])

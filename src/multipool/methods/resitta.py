@@ -49,7 +49,7 @@ class ResiTTA(MemoryBased):
     ) -> None:
         """Store what is confident enough; the rest does not even count as time passing."""
         limit = self.config.gate * math.log(self.setup.num_classes)
-        rows = (doubt < limit).nonzero().squeeze(1)
+        rows = (~(doubt >= limit)).nonzero().squeeze(1)  # what is no number the bank refuses
         if len(rows) > 0:
             features = [f[piece][rows] for f in features]
             everything = slice(None)
