@@ -17,6 +17,7 @@
 #error "sums must be rounded to double one by one"
 #endif
 
+enum { CHUNK = 64 }; /* members weighed at a time */
 enum { SERIAL, INDEX, SLOT, LABEL, WHOLES };           /* rows of Memory.whole, as in cluster.py */
 enum { CLUSTERS, FREE, SPAWNED, MERGED, REPLACED, REJECTED, COUNTS }; /* as in compiled.py */
 
@@ -81,12 +82,12 @@ static double *centre_of(const Memory *m, const Cluster *c)
     return total_of(m, c) + m->width;
 }
 
-/* The Euclidean distance, added in order; ``a`` has its numbers ``stride`` apart. */
-static double distance(const double *a, int64_t stride, const double *b, int64_t width)
+/* The Euclidean distance, added in order. */
+static double distance(const double *a, const double *b, int64_t width)
 {
     double sum = 0.0;
     for (int64_t d = 0; d < width; d++) {
-        double gap = a[d * stride] - b[d];
+        double gap = a[d] - b[d];
         sum += gap * gap;
     }
     return sqrt(sum);
@@ -152,7 +153,7 @@ static int64_t nearest(const Memory *m, const double *point, double *gap)
 {
     int64_t found = 0;
     for (int64_t k = 0; k < m->counts[CLUSTERS]; k++) {
-        double here = distance(centre_of(m, m->clusters + k), 1, point, m->width);
+        double here = distance(centre_of(m, m->clusters + k), point, m->width);
         if (k == 0 || here < *gap) {
             found = k;
             *gap = here;
@@ -161,38 +162,55 @@ static int64_t nearest(const Memory *m, const double *point, double *gap)
     return found;
 }
 
-/* H(x) = timeliness + doubt + weighted distance to the centroid, added in this order (Eq. 5). */
-static double score(const Memory *m, const Cluster *c, int64_t position, int64_t now)
+/* H(x) = timeliness + doubt + weighted distance to the centroid, added in this order (Eq. 5), of
+ * at most CHUNK members from ``start`` on. */
+static void scores(
+    const Memory *m, const Cluster *c, int64_t start, int64_t count, int64_t now, double *found)
 {
-    const double *real = real_of(m, c) + position;
-    int64_t age = now - whole_of(m, c)[INDEX * m->capacity + position];
-    age = age < 0 ? 0 : age > m->oldest ? m->oldest : age;
-    double known = m->timely[age] + real[(m->width + 1) * m->capacity];
-    double gap = distance(real, m->capacity, centre_of(m, c), m->width);
-    return known + m->distance_weight * gap;
+    const double *real = real_of(m, c) + start, *centre = centre_of(m, c);
+    const double *doubt = real + (m->width + 1) * m->capacity;
+    const int64_t *index = whole_of(m, c) + INDEX * m->capacity + start;
+    double squares[CHUNK] = {0.0};
+    for (int64_t d = 0; d < m->width; d++) {
+        const double *row = real + d * m->capacity, middle = centre[d];
+        for (int64_t p = 0; p < count; p++) {
+            double gap = row[p] - middle;
+            squares[p] += gap * gap;
+        }
+    }
+    for (int64_t p = 0; p < count; p++) {
+        int64_t age = now - index[p];
+        age = age < 0 ? 0 : age > m->oldest ? m->oldest : age;
+        found[p] = m->timely[age] + doubt[p];
+    }
+    for (int64_t p = 0; p < count; p++)
+        found[p] += m->distance_weight * sqrt(squares[p]);
 }
 
 /* Who has the highest H(x), of equals the older; ``label`` -1: of all, else among its own. */
-static int64_t worst(const Memory *m, const Cluster *c, int64_t label, int64_t now, double *top)
+static int64_t worst(const Memory *m, const Cluster *c, int64_t label, int64_t now)
 {
     const int64_t *serials = whole_of(m, c) + SERIAL * m->capacity;
     const int64_t *labels = whole_of(m, c) + LABEL * m->capacity;
     int64_t found = -1;
+    double top = 0.0, here[CHUNK] = {0.0};
     for (int64_t p = 0; p < c->size; p++) {
+        /* By age alone the oldest has the highest H(x), or one as high and is the older. */
+        if (p % CHUNK == 0 && !m->age_alone)
+            scores(m, c, p, c->size - p < CHUNK ? c->size - p : CHUNK, now, here);
         if (label >= 0 && labels[p] != label)
             continue;
-        /* By age alone the oldest has the highest H(x), or one as high and is the older. */
-        double here = m->age_alone ? 0.0 : score(m, c, p, now);
-        if (found < 0 || here > *top || (here == *top && serials[p] < serials[found])) {
+        double score = here[p % CHUNK];
+        if (found < 0 || score > top || (score == top && serials[p] < serials[found])) {
             found = p;
-            *top = here;
+            top = score;
         }
     }
     return found;
 }
 
 /* The member that must go for a newcomer, or -1 if there is room. */
-static int64_t leaving(const Memory *m, const Cluster *c, const Sample *s, double *top)
+static int64_t leaving(const Memory *m, const Cluster *c, const Sample *s)
 {
     if (m->quota > 0 && s->label >= 0) {
         const int64_t *labels = whole_of(m, c) + LABEL * m->capacity;
@@ -200,9 +218,9 @@ static int64_t leaving(const Memory *m, const Cluster *c, const Sample *s, doubl
         for (int64_t p = 0; p < c->size; p++)
             alike += labels[p] == s->label;
         if (alike >= m->quota)
-            return worst(m, c, s->label, s->now, top);
+            return worst(m, c, s->label, s->now);
     }
-    return c->size == m->capacity ? worst(m, c, -1, s->now, top) : -1;
+    return c->size == m->capacity ? worst(m, c, -1, s->now) : -1;
 }
 
 /* Whether a member leaves for a newcomer, whose age is 0. */
@@ -211,7 +229,9 @@ static int gives_way(
 {
     if (!m->if_worse)
         return 1;
-    return score(m, c, member, s->now) > (m->timely[0] + s->doubt) + m->distance_weight * gap;
+    double score;
+    scores(m, c, member, 1, s->now, &score);
+    return score > (m->timely[0] + s->doubt) + m->distance_weight * gap;
 }
 
 static int by_certainty(const void *a, const void *b)
@@ -308,7 +328,7 @@ static int make_room(const Memory *m, Scratch *room, double gap)
         return 0;
     for (int64_t k = 0; k + 1 < count; k++) {
         const double *next = centre_of(m, m->clusters + k + 1);
-        double apart = distance(next, 1, centre_of(m, m->clusters + k), m->width);
+        double apart = distance(next, centre_of(m, m->clusters + k), m->width);
         if (k == 0 || apart < closest) {
             pair = k;
             closest = apart;
@@ -323,7 +343,7 @@ static int make_room(const Memory *m, Scratch *room, double gap)
 /* Take in one sample; return its slot, or -1 if it was turned away. */
 static int64_t take(const Memory *m, Scratch *room, const Sample *s)
 {
-    double gap = 0.0, top = 0.0;
+    double gap = 0.0;
     if (m->counts[CLUSTERS] == 0)
         return open_cluster(m, s);
     int64_t found = nearest(m, s->point, &gap);
@@ -331,7 +351,7 @@ static int64_t take(const Memory *m, Scratch *room, const Sample *s)
         return open_cluster(m, s);
     Cluster *c = m->clusters + found;
     c->last_used = s->now;
-    int64_t member = leaving(m, c, s, &top);
+    int64_t member = leaving(m, c, s);
     if (member < 0)
         return append(m, c, s);
     if (!gives_way(m, c, member, s, gap)) {
@@ -342,7 +362,7 @@ static int64_t take(const Memory *m, Scratch *room, const Sample *s)
     return replace(m, c, member, s);
 }
 
-/* Make room for merges; return 0 and free nothing to be freed later if there is not enough. */
+/* Make room for merges; return 0 if there is not enough. In any case it is disposed of. */
 static int prepare(const Memory *m, Scratch *room)
 {
     size_t step = (size_t)m->capacity, slots = step * (size_t)m->most;
