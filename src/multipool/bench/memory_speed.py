@@ -5,13 +5,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from multipool.bench.naive_memory import NaiveMultiCluster, PublishedPool
-from multipool.memory import MultiClusterMemory
+from multipool.memory import MultiClusterMemory, build
+from multipool.memory.compiled import available, by_numpy
 
 _CLASSES, _THRESHOLD, _SPREAD = 100, 0.3, 0.12
 Batch = tuple[Tensor, Tensor, Tensor]  # images, uncertainty, labels
@@ -21,8 +24,8 @@ Batch = tuple[Tensor, Tensor, Tensor]  # images, uncertainty, labels
 class MemoryRow:
     """One measurement: the median cost of ``add(batch)`` and of ``retrieve(64)``."""
 
-    study: str  # versus, batch, clusters, capacity, stream
-    bank: str  # multipool, naive, published
+    study: str  # versus, batch, clusters, capacity, stream, preset
+    bank: str  # multipool, naive, published; of the study preset: its name
     pixels: int  # side of the images
     batch: int
     clusters: int  # K_max
@@ -32,6 +35,7 @@ class MemoryRow:
     retrieve_ms: float
     image_bytes: int = 0  # multipool only
     other_bytes: int = 0  # multipool only: all that is kept beside the images
+    decisions: str = ""  # multipool only: compiled, or numpy
 
     @property
     def total_ms(self) -> float:
@@ -54,17 +58,19 @@ def measure_memory(
         growth: measure as well how the cost grows with batch, K, N and length of the stream.
     """
     slow = max(2, repeats // 6)
+    ways = ("compiled", "numpy") if available() else ("numpy",)
     rows = []
     for side in sides:
-        rows.append(_ours("versus", device, repeats, side))
+        rows += [_ours("versus", device, repeats, side, way) for way in ways]
         rows.append(_reference("naive", device, slow, side))
         rows.append(_reference("published", device, slow, side))
     if growth:
-        side = sides[0]
-        rows += [_ours("batch", device, repeats, side, batch=b) for b in (16, 64, 256)]
-        rows += [_ours("clusters", device, repeats, side, clusters=k) for k in (1, 5, 10, 20)]
-        rows += [_ours("capacity", device, repeats, side, capacity=n) for n in (16, 64, 256)]
-        rows += [_ours("stream", device, repeats, side, seen=s) for s in (1920, 19200, 96000)]
+        how = (device, repeats, sides[0], ways[0])
+        rows += [_ours("batch", *how, batch=b) for b in (16, 64, 256)]
+        rows += [_ours("clusters", *how, clusters=k) for k in (1, 5, 10, 20)]
+        rows += [_ours("capacity", *how, capacity=n) for n in (16, 64, 256)]
+        rows += [_ours("stream", *how, seen=s) for s in (1920, 19200, 96000)]
+        rows += [_ours("preset", device, repeats, sides[0], way, preset="mcm+") for way in ways]
     return rows
 
 
@@ -73,13 +79,18 @@ def _ours(
     device: str,
     repeats: int,
     side: int,
+    way: str,
     batch: int = 64,
     clusters: int = 5,
     capacity: int = 64,
     seen: int = 0,
+    preset: str = "mcm",
 ) -> MemoryRow:
     """Measure a full memory; ``seen`` makes the stream longer than filling it takes."""
-    memory = MultiClusterMemory(_CLASSES, capacity, clusters, _THRESHOLD)
+    size = {"capacity": capacity, "max_clusters": clusters}
+    with by_numpy() if way == "numpy" else nullcontext():
+        bank = build(preset, _CLASSES, threshold=_THRESHOLD, **size)
+    memory = cast(MultiClusterMemory, bank)
     stream = _stream(device, side, batch)
     before = max(seen, 4 * clusters * capacity)
     for _ in range(-(-before // batch)):
@@ -91,8 +102,8 @@ def _ours(
     times = _times(add, lambda: memory.retrieve(64), stream, repeats, device)
     images = clusters * capacity * 3 * side * side
     return MemoryRow(
-        study, "multipool", side, batch, clusters, capacity, -(-before // batch) * batch,
-        *times, images, memory.nbytes - images,
+        study, preset if study == "preset" else "multipool", side, batch, clusters, capacity,
+        -(-before // batch) * batch, *times, images, memory.nbytes - images, way,
     )  # fmt: skip
 
 

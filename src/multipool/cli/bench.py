@@ -111,8 +111,9 @@ def memory(
     if json:
         print_json([{**dataclasses.asdict(r), "total_ms": r.total_ms} for r in found])
         return
-    columns = ["study", "bank", "px", "batch", "K", "N", "seen", "add ms", "retrieve ms", "KiB"]
-    table(f"memory on {resolve(device)}", columns, [_memory_row(r) for r in found], left=2)
+    columns = ["study", "bank", "decisions", "px", "batch", "K", "N", "seen"]
+    columns += ["add ms", "retrieve ms", "KiB"]
+    table(f"memory on {resolve(device)}", columns, [_memory_row(r) for r in found], left=3)
 
 
 @app.command(epilog="Example: multipool bench corruptions --names fog,frost --pixels 32")
@@ -178,7 +179,7 @@ def _memory_row(row: MemoryRow) -> list[str]:
     numbers = [row.pixels, row.batch, row.clusters, row.capacity, row.seen]
     size = (row.image_bytes + row.other_bytes) / 1024
     times = [f"{row.add_ms:.3f}", f"{row.retrieve_ms:.3f}", f"{size:,.0f}" if size else "–"]
-    return [row.study, row.bank, *(str(number) for number in numbers), *times]
+    return [row.study, row.bank, row.decisions or "–", *(str(n) for n in numbers), *times]
 
 
 def _or_dash(value: float | None, form: str) -> str:
