@@ -33,7 +33,7 @@ format: $(READY)
 	$(BIN)/ruff format src tests examples
 
 # Reinstalled only when what it was made from changes.
-$(READY): pyproject.toml constraints.txt setup.py src/multipool/memory/decide.c
+$(READY): pyproject.toml constraints.txt setup.py $(wildcard src/multipool/memory/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(READY)

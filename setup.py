@@ -11,7 +11,8 @@ setup(
     ext_modules=[
         Extension(
             "multipool.memory._decide",
-            ["src/multipool/memory/decide.c"],
+            [f"src/multipool/memory/{name}.c" for name in ("decide", "clusters", "single")],
+            depends=["src/multipool/memory/decide.h"],
             extra_compile_args=FLAGS,
             libraries=[] if os.name == "nt" else ["m"],
             py_limited_api=True,

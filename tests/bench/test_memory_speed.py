@@ -2,7 +2,7 @@ import torch
 
 from multipool.bench.memory_speed import measure_memory
 from multipool.bench.naive_memory import NaiveMultiCluster, PublishedPool
-from multipool.memory.compiled import available
+from multipool.memory.switch import available
 
 
 def test_every_bank_is_measured_on_every_size():

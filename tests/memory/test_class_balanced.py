@@ -1,6 +1,7 @@
 """RoTTA's pool against the published rules, written out one by one."""
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from multipool.memory import ClassBalancedPool
+from multipool.memory.switch import by_numpy
 
 
 class PublishedRules:
@@ -58,13 +60,15 @@ class PublishedRules:
     levels=st.sampled_from([2, 50]),
     lowest=st.sampled_from([-1, 0]),
     seed=st.integers(0, 10**6),
+    way=st.sampled_from([by_numpy, nullcontext]),
 )
 def test_every_decision_is_the_published_one(
-    classes, capacity, weights, sizes, levels, lowest, seed
+    classes, capacity, weights, sizes, levels, lowest, seed, way
 ):
-    pool = ClassBalancedPool(
-        classes, capacity, "float", age_weight=weights[0], uncertainty_weight=weights[1]
-    )
+    with way():
+        pool = ClassBalancedPool(
+            classes, capacity, "float", age_weight=weights[0], uncertainty_weight=weights[1]
+        )
     rules = PublishedRules(classes, capacity, *weights)
     generator = torch.Generator().manual_seed(seed)
     number = 0

@@ -9,9 +9,10 @@ import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from multipool.memory import MultiClusterMemory, build, compiled
-from multipool.memory.compiled import Compiled, available, by_numpy
+from multipool.memory import ClassBalancedPool, MultiClusterMemory, build, switch
+from multipool.memory.compiled import Compiled
 from multipool.memory.organiser import Organiser
+from multipool.memory.switch import available, by_numpy
 
 pytestmark = pytest.mark.skipif(
     not available(), reason="the compiled decisions are not built, or switched off"
@@ -60,6 +61,13 @@ def streams(draw, longest=200):
         labels = torch.randint(-1, 6, (size,), generator=generator)
         batches.append((images.contiguous(), doubt, labels))
     return batches
+
+
+def pools(classes, **options):
+    """RoTTA's pool twice: decided by compiled code, and by Python."""
+    with by_numpy():
+        pure = ClassBalancedPool(classes, **options)
+    return ClassBalancedPool(classes, **options), pure
 
 
 def pair(classes, **options):
@@ -216,7 +224,7 @@ def test_a_variable_or_a_missing_build_leaves_the_decisions_to_numpy(monkeypatch
     assert type(MultiClusterMemory(10)._organiser) is Organiser
     monkeypatch.setenv("MULTIPOOL_COMPILED", "1")
     assert type(MultiClusterMemory(10)._organiser) is Compiled
-    monkeypatch.setattr(compiled, "_decide", None)
+    monkeypatch.setattr(switch, "decide", None)
     assert type(MultiClusterMemory(10)._organiser) is Organiser
 
 
@@ -236,7 +244,56 @@ def test_arrays_that_do_not_fit_are_refused_before_anything_changes():
         # The table of timeliness may have any length but none.
         short = array[:0] if name == "timely" else array.ravel()[:-1].copy()
         with pytest.raises(ValueError, match="do not fit"):
-            compiled._decide.place(
+            switch.decide.clusters(
                 organiser._options, 6, *{**good, name: short}.values(), 64, 64, False
             )
     assert all(torch.equal(before[name], value) for name, value in memory.state_dict().items())
+
+
+@RELAXED
+@given(
+    stream=streams(),
+    capacity=st.integers(1, 20),
+    classes=st.sampled_from([6, 10, 100]),
+    weights=st.tuples(st.sampled_from([0.0, 1, 2.5]), st.sampled_from([0.0, 1.0, 0.7])),
+    cross=st.booleans(),
+)
+def test_both_ways_of_the_class_balanced_pool_are_one(stream, capacity, classes, weights, cross):
+    timely, sure = weights
+    quick, pure = pools(classes, capacity=capacity, age_weight=timely, uncertainty_weight=sure)
+    for batch in stream:
+        quick.add(*batch)
+        pure.add(*batch)
+        assert quick.events == pure.events
+        assert len(quick) == len(pure)
+        drawn_alike(quick, pure, None)
+        ours, theirs = quick.state_dict(), pure.state_dict()
+        assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+        if cross:
+            quick.load_state_dict(theirs)
+            pure.load_state_dict(ours)
+
+
+def test_ages_beyond_all_bounds_weigh_alike():
+    quick, pure = pools(10, capacity=3)
+    images, labels = torch.zeros(1, 1, 2, 2), torch.tensor([4])
+    for pool in (quick, pure):
+        pool.add(images, torch.tensor([1.0]), labels)
+        for number in range(150):  # 37 N is 111; the first is not of these classes
+            doubt = torch.tensor([0.5 - number / 1000])
+            pool.add(images, doubt, torch.tensor([number % 2]))
+        pool.add(images, torch.tensor([0.1]), torch.tensor([7]))
+    assert quick.retrieve().ages.tolist() == pure.retrieve().ages.tolist()
+
+
+def test_a_pool_refuses_arrays_that_do_not_fit():
+    numbers, whole = np.zeros(3), np.zeros(3, dtype=np.int64)
+    counts = np.array([0, 3, 0, 0])
+    batch = (np.zeros(2), np.zeros(2, dtype=np.int64), np.zeros((2, 2), dtype=np.int64))
+    good = [np.zeros(9), numbers, whole, whole, whole, np.arange(3), counts, *batch]
+    options = (3, 10, 0.3, 1.0, 2.3)
+    assert switch.decide.pool(options, *good, 0) == 1
+    for position in range(1, len(good)):
+        short = good[position].ravel()[:-1].copy()
+        with pytest.raises(ValueError, match="do not fit"):
+            switch.decide.pool(options, *good[:position], short, *good[position + 1 :], 0)

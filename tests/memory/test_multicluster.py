@@ -18,7 +18,7 @@ from multipool.memory import (
     MultiClusterMemory,
     build,
 )
-from multipool.memory.compiled import by_numpy
+from multipool.memory.switch import by_numpy
 
 # No shrinking: streams of random images hardly shrink, and it would take minutes.
 RELAXED = settings(

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from multipool.memory import MultiClusterMemory
 from multipool.memory.cluster import Cluster, pack
-from multipool.memory.compiled import by_numpy
 from multipool.memory.distances import l2
 from multipool.memory.options import MultiClusterOptions
 from multipool.memory.scores import Scores
+from multipool.memory.switch import by_numpy
 
 WEIGHTS = st.sampled_from([0.0, 1.0, 3.0])
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from multipool.bench.naive_memory import NaiveMultiCluster, PublishedPool
 from multipool.memory import MultiClusterMemory, build
-from multipool.memory.compiled import available, by_numpy
+from multipool.memory.switch import available, by_numpy
 
 _CLASSES, _THRESHOLD, _SPREAD = 100, 0.3, 0.12
 Batch = tuple[Tensor, Tensor, Tensor]  # images, uncertainty, labels

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from math import log
 from typing import NamedTuple
 
 import numpy as np
 
+from multipool.memory import switch
 from multipool.memory.arrivals import Arrivals
 from multipool.memory.cluster import SLOT
 from multipool.memory.distances import Array
@@ -21,42 +18,17 @@ from multipool.memory.organiser import Organiser
 from multipool.memory.replacements import timeliness
 from multipool.memory.view import ClusterView
 
-try:
-    from multipool.memory import _decide
-except ImportError:  # no compiler when the package was installed
-    _decide = None  # type: ignore[assignment]
-
-_wanted: ContextVar[bool] = ContextVar("compiled decisions", default=True)
-# Of the array of counts that decide.c changes; of the table of clusters.
+# As in decide.h: the array of counts, and the table of clusters.
 _CLUSTERS, _FREE, *_EVENTS = range(6)
 _NAMES = ("spawned", "merged", "replaced", "rejected")
 _SIZE, _CREATED, _LAST_USED, _BLOCK = range(4)
-# decide.c is for sums that are exact in any order, so not for features of any magnitude.
+# clusters.c is for sums that are exact in any order, so not for features of any magnitude.
 _BOUNDED = ("pixel", "spatial_mean", "histogram")
-
-
-def available() -> bool:
-    """Return whether compiled decisions were built and are not switched off.
-
-    ``MULTIPOOL_COMPILED=0`` in the environment or :func:`by_numpy` switches them off.
-    """
-    switched_off = os.environ.get("MULTIPOOL_COMPILED") == "0" or not _wanted.get()
-    return _decide is not None and not switched_off
-
-
-@contextmanager
-def by_numpy() -> Iterator[None]:
-    """Let numpy decide in the memories that are made meanwhile."""
-    token = _wanted.set(False)
-    try:
-        yield
-    finally:
-        _wanted.reset(token)
 
 
 def organise(options: MultiClusterOptions) -> Ledger:
     """Return the fastest organiser for these options; all of them decide alike."""
-    if available() and Compiled.covers(options):
+    if switch.available() and Compiled.covers(options):
         return Compiled(options)
     return Organiser(options)
 
@@ -73,14 +45,14 @@ class Part(NamedTuple):
 
 
 class Compiled(Ledger):
-    """Plain arrays for K_max clusters, which ``decide.c`` reads and changes in place.
+    """Plain arrays for K_max clusters, which ``clusters.c`` reads and changes in place.
 
     A cluster's members are in one of K_max blocks; the table of clusters says in which.
     """
 
     @staticmethod
     def covers(options: MultiClusterOptions) -> bool:
-        """Return whether ``decide.c`` knows the strategies chosen."""
+        """Return whether ``clusters.c`` knows the strategies chosen."""
         known = options.distance == "l2" and options.consolidation == "acc"
         return known and options.descriptor in _BOUNDED and options.expire_after is None
 
@@ -153,7 +125,7 @@ class Compiled(Ledger):
         if self._arrays is None:
             self.widen(arrivals.descriptors.shape[1])
         written = np.empty((2, size), dtype=np.int64)
-        number = _decide.place(
+        number = switch.decide.clusters(
             self._options,
             self.width,
             self._timeliness(),

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from multipool.core import Retrieved, numpy_generator, numpy_state, restore_numpy
-from multipool.memory.arrivals import arrive, check_batch
+from multipool.memory.arrivals import Arrivals, arrive, check_batch
 from multipool.memory.checks import MOST_CLASSES, MOST_SAMPLES, count, one_of, whole
 from multipool.memory.events import new_events
 from multipool.memory.state import check_keys, host
-from multipool.memory.store import STORAGES, ImageStore
+from multipool.memory.store import STORAGES, ImageStore, Slots
 
 STATE_NAMES = {"images", "dtype", "random", "index", "labels", "uncertainty", "now"}
 
@@ -69,13 +69,8 @@ class Pool(ABC):
         self._store.check(images)
         arrivals = arrive(batch, None, self.num_classes)
         self._store.prepare(images)
-        written = {}
-        pairs = zip(arrivals.labels.tolist(), arrivals.uncertainty.tolist(), strict=True)
-        for row, (label, doubt) in enumerate(pairs):
-            slot = self._offer(label, doubt)
-            if slot is not None:
-                written[slot] = row
-        self._store.write(list(written), images, list(written.values()))
+        slots, rows = self._place(arrivals)
+        self._store.write(slots, images, rows)
 
     @torch.no_grad()
     def retrieve(self, n: int | None = 64) -> Retrieved:
@@ -147,6 +142,16 @@ class Pool(ABC):
 
     def _group(self, label: int) -> int:
         return label
+
+    def _place(self, arrivals: Arrivals) -> tuple[Slots, Slots]:
+        """Offer a batch; return slots and rows of the images to be written there."""
+        written = {}
+        pairs = zip(arrivals.labels.tolist(), arrivals.uncertainty.tolist(), strict=True)
+        for row, (label, doubt) in enumerate(pairs):
+            slot = self._offer(label, doubt)
+            if slot is not None:
+                written[slot] = row
+        return list(written), list(written.values())
 
     def _offer(self, label: int, uncertainty: float) -> int | None:
         """Let one sample in or not; return its slot."""
