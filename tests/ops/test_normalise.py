@@ -114,3 +114,31 @@ def test_every_policy_takes_bfloat16_and_keeps_float32_statistics(policy):
     assert out.dtype == torch.bfloat16
     assert state.mean.dtype == torch.float32
     assert out.isfinite().all()
+
+
+@pytest.mark.parametrize("policy", [Robust(0.05), Residual(0.05), batch, frozen])
+def test_vectors_reach_the_kernel_at_addresses_that_cudnn_can_read(policy, monkeypatch):
+    def anywhere(values):
+        return torch.cat([torch.zeros(10), values])[10:]  # 40 bytes in: not a multiple of 16
+
+    seen, kernel = [], torch.nn.functional.batch_norm
+
+    def watch(x, *vectors, **rest):
+        seen.extend(v.data_ptr() % 16 for v in vectors if v is not None)
+        return kernel(x, *vectors, **rest)
+
+    monkeypatch.setattr(torch.nn.functional, "batch_norm", watch)
+    torch.manual_seed(0)
+    parts = [torch.rand(4) + 0.5 for _ in range(4)]
+    outputs, gradients = [], []
+    for place in (anywhere, torch.clone):
+        state = LayerState(*(place(part) for part in parts), 1e-5)
+        weight = state.weight.requires_grad_()
+        x = torch.linspace(-1, 1, 2 * 4 * 9).view(2, 4, 3, 3)
+        outputs.append(policy(x, state))
+        outputs[-1].square().sum().backward()
+        gradients.append(weight.grad)
+    assert seen
+    assert set(seen) == {0}
+    assert torch.equal(*outputs)
+    assert torch.equal(*gradients)

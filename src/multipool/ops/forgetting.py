@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from multipool.ops.branch import Branch
-from multipool.ops.normalise import LayerState, batch, batch_moments
+from multipool.ops.normalise import LayerState, batch, batch_moments, batch_norm
 
 _SOFTEN = 1e-3  # in the divergence: tiny variances must not decide it
 Moments = tuple[Tensor, Tensor]
@@ -89,7 +88,7 @@ class Forgetting:
         if x.ndim == 2:
             return batch(x, state)
         _, (mean, var), _ = _moved(x, state)
-        return F.batch_norm(x, mean, var, state.weight, state.bias, eps=state.eps)
+        return batch_norm(x, mean, var, state.weight, state.bias, eps=state.eps)
 
 
 @torch.no_grad()
@@ -121,7 +120,7 @@ class _ForgettingFunction(torch.autograd.Function):
         _, _, mean, var, _, _ = facts
         ctx.save_for_backward(x, weight, *facts)
         ctx.eps = eps
-        return F.batch_norm(x, mean, var, weight, bias, eps=eps)
+        return batch_norm(x, mean, var, weight, bias, eps=eps)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401

@@ -39,9 +39,35 @@ def batch_moments(x: Tensor) -> tuple[Tensor, Tensor]:
     return mean, var
 
 
+def batch_norm(
+    x: Tensor,
+    mean: Tensor | None,
+    var: Tensor | None,
+    weight: Tensor,
+    bias: Tensor,
+    *,
+    eps: float,
+    training: bool = False,
+) -> Tensor:
+    """Return ``F.batch_norm`` of ``(C,)`` vectors that may begin anywhere in a larger one.
+
+    cuDNN reads four floats at once and faults on a vector that does not begin at a multiple of 16
+    bytes, as one does behind a bias of ten classes. Such vectors are copied first.
+    """
+    mean, var = (None if v is None else _aligned(v) for v in (mean, var))
+    return F.batch_norm(x, mean, var, _aligned(weight), _aligned(bias), training=training, eps=eps)
+
+
+def _aligned(vector: Tensor) -> Tensor:
+    # A compiler makes kernels of its own, and cannot ask for addresses.
+    if torch.compiler.is_compiling() or vector.data_ptr() % 16 == 0:
+        return vector
+    return vector.clone()
+
+
 def frozen(x: Tensor, state: LayerState) -> Tensor:
     """Normalise with the stored statistics, which stay as they are (SRC, or eval of any mode)."""
-    return F.batch_norm(x, state.mean, state.var, state.weight, state.bias, eps=state.eps)
+    return batch_norm(x, state.mean, state.var, state.weight, state.bias, eps=state.eps)
 
 
 def batch(x: Tensor, state: LayerState) -> Tensor:
@@ -51,7 +77,7 @@ def batch(x: Tensor, state: LayerState) -> Tensor:
     """
     if x.numel() == x.shape[1]:
         return frozen(x, state)
-    return F.batch_norm(x, None, None, state.weight, state.bias, training=True, eps=state.eps)
+    return batch_norm(x, None, None, state.weight, state.bias, eps=state.eps, training=True)
 
 
 @dataclass(frozen=True)
@@ -91,7 +117,7 @@ class Residual:
         """Return the normalised ``x`` and move ``state.mean`` and ``state.var`` in place."""
         _move(x, state, self.rate)
         mean, var = state.mean.clone(), state.var.clone()
-        return F.batch_norm(x, mean, var, state.weight, state.bias, eps=state.eps)
+        return batch_norm(x, mean, var, state.weight, state.bias, eps=state.eps)
 
 
 @torch.no_grad()
@@ -139,7 +165,7 @@ class _RobustFunction(torch.autograd.Function):
         mean, var, batch_mean = mix
         ctx.save_for_backward(x, weight, mean, var, batch_mean)
         ctx.rate, ctx.eps = rate, eps
-        return F.batch_norm(x, mean, var, weight, bias, eps=eps)
+        return batch_norm(x, mean, var, weight, bias, eps=eps)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
