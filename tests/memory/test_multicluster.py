@@ -439,6 +439,29 @@ def test_one_copy_to_the_host_an_add_and_none_a_retrieve(monkeypatch):
     assert transfers.reads == 0
 
 
+class Calls(TorchDispatchMode):
+    """Notes what torch is asked to do."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.add(func.overloadpacket)
+        return func(*args, **(kwargs or {}))
+
+
+def test_torch_indexes_no_images_on_a_cpu():
+    # Its parallel loops wait for threads; a batch of which few are kept takes another way.
+    memory = MultiClusterMemory(100, 4, 1)
+    with Calls() as calls:
+        for batch in drifting(3):
+            memory.add(*batch)
+            memory.retrieve(64)
+    assert torch.ops.aten.cat in calls.names
+    assert not calls.names & {torch.ops.aten.index_select, torch.ops.aten.index}
+
+
 @pytest.mark.parametrize("storage", ["uint8", "float"])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64])
 def test_the_way_of_an_accelerator_leads_to_the_same_state(monkeypatch, storage, dtype):
