@@ -10,6 +10,8 @@ import sys
 
 import torch
 
+from multipool.memory.switch import available
+
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "safetensors")
 
 
@@ -28,6 +30,7 @@ def host(device: torch.device) -> dict[str, object]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": str(device),
+        "memory_decisions": "compiled" if available() else "numpy",
         "peak_memory_mib": round(_peak_bytes() / 2**20, 1),
     }
     if device.type == "cuda":
