@@ -2,6 +2,7 @@
 
 import logging
 import math
+import re
 
 import pytest
 import torch
@@ -62,6 +63,35 @@ def test_fewer_classes_and_surer_of_them_is_a_collapse_and_either_alone_is_none(
     assert not judge(probes(even, even, (0.5, 1.0))).collapsed
     assert not judge(probes(even, odd, (0.5, 1.0))).collapsed  # more classes than without learning
     assert not judge(probes(odd, even, (0.5, 1.0), count=WINDOW - 1)).collapsed  # too early to say
+
+
+def test_other_classes_from_probe_to_probe_are_no_collapse_and_always_the_same_few_are():
+    home = torch.full((WINDOW, 8), 2.0, dtype=torch.float64)
+    home[range(WINDOW), [0, 1, 2, 3] * 2] = 50  # four classes shown in turn, the rest mistaken
+    better = torch.zeros_like(home)
+    better[range(WINDOW), [0, 1, 2, 3] * 2] = 64
+    stuck = torch.zeros_like(home)
+    stuck[:, [0, 1, 2, 3]] = 16
+    for counts, collapsed in ((better, False), (stuck, True)):
+        live = torch.cat([counts, torch.full((WINDOW, 1), 0.3)], dim=1)
+        there = torch.cat([home, torch.full((WINDOW, 1), 1.0)], dim=1)
+        verdict = judge(torch.stack([live, there], dim=1))
+        assert verdict.diversity < 0.95
+        assert verdict.collapsed == collapsed
+
+
+def test_the_spread_is_the_mutual_information_of_class_and_probe():
+    draw = torch.Generator().manual_seed(3)
+    counts = torch.randint(1, 20, (WINDOW, 2, 6), generator=draw).double()
+    counts /= counts.sum(dim=2, keepdim=True)
+    told = []
+    for p in counts.unbind(dim=1):  # (P, L) each, rows of equal weight
+        joint = p / WINDOW
+        independent = joint.sum(dim=0, keepdim=True) * joint.sum(dim=1, keepdim=True)
+        told.append(float((joint * (joint / independent).log()).sum()))
+    doubt = torch.ones(WINDOW, 2, 1, dtype=torch.float64)
+    verdict = judge(torch.cat([counts, doubt], dim=2))
+    assert verdict.spread == pytest.approx(told[0] / told[1])
 
 
 def test_one_class_instead_of_four_is_ruin_however_unsure():
@@ -267,7 +297,8 @@ def test_a_collapse_is_restored_counted_told_and_logged(collapse, caplog):
     assert adapter.counts["restored"] == 1
     lines = [r.getMessage() for r in caplog.records if "collapsed" in r.getMessage()]
     assert len(lines) == 1
-    assert "went back to the" in lines[0]
+    assert re.match(r"batch \d+: predictions collapsed \(\d+ % of the classes and \d+ %", lines[0])
+    assert re.search(rf"went back to the .* and learn nothing for {REST} batches$", lines[0])
     events = [f for f in heard if "event" in f]
     assert [(f["event"], f["restored"]) for f in events] == [("restored", 1)]
 

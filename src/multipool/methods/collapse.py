@@ -1,11 +1,14 @@
 """Whether predictions collapse: fewer classes, and surer of them, than without any learning.
 
 Both are read from the same images, so a stream that shows few classes for a while, or images
-that are hard, changes both sides alike. No label is needed.
+that are hard, changes both sides alike. Where few classes are shown, a model that gets better
+predicts fewer, too, and is surer: but others from probe to probe, while a model that collapses
+predicts the same few whatever it sees. No label is needed.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +20,7 @@ from multipool.ops import entropy
 DIVERSITY = 0.95  # share of the classes left, below which a surer model has begun to collapse
 CERTAINTY = 0.85  # share of the entropy left, below which a model is the surer one
 RUIN = 0.5  # share of the classes left, below which nothing else matters
+SPREAD = 0.92  # share of the difference between probes left, above which fewer classes are right
 WINDOW = 8  # probes of a judgement
 QUICK = 4  # probes that are enough to see ruin
 
@@ -29,13 +33,14 @@ class Verdict:
     certainty: float  # mean entropy over that of the same method before any learning
     ruin: float  # diversity, of the last probes only
     lately: float  # certainty, of the last probes only
+    spread: float  # how much predictions tell about the probe they are from, over home's
     full: bool  # whether there were enough probes for a fine judgement
 
     @property
     def collapsed(self) -> bool:
         """Tell whether learning has done harm that will not heal by itself."""
         fading = self.diversity < DIVERSITY and self.certainty < CERTAINTY
-        return self.ruin < RUIN or (self.full and fading)
+        return self.spread < SPREAD and (self.ruin < RUIN or (self.full and fading))
 
     @property
     def calm(self) -> bool:
@@ -83,6 +88,7 @@ def judge(probes: Tensor) -> Verdict:
         certainty=_sure(live, home),
         ruin=_left(live[-QUICK:], home[-QUICK:]) if len(probes) >= QUICK else 1.0,
         lately=_sure(live[-QUICK:], home[-QUICK:]),
+        spread=_spread(live[:, :-1]) / max(_spread(home[:, :-1]), 1e-6),
         full=len(probes) >= WINDOW,
     )
 
@@ -90,6 +96,16 @@ def judge(probes: Tensor) -> Verdict:
 def _left(live: Tensor, home: Tensor) -> float:
     """Return the share of home's effective classes that the live model still predicts."""
     return effective_classes(live[:, :-1].sum(dim=0)) / effective_classes(home[:, :-1].sum(dim=0))
+
+
+def _spread(counts: Tensor) -> float:
+    """Return what a class says about the probe it was predicted in, ``(P, L)``, in nats.
+
+    It is the entropy of all predictions less the mean entropy of each probe's: their mutual
+    information. Nothing, where all probes predict the same classes.
+    """
+    whole = math.log(effective_classes(counts.sum(dim=0)))
+    return whole - sum(math.log(effective_classes(row)) for row in counts) / len(counts)
 
 
 def _sure(live: Tensor, home: Tensor) -> float:

@@ -166,10 +166,12 @@ class Guarded(nn.Module, ABC):
         if self.memory is not None:
             self.memory.clear()
         _log.warning(
-            "predictions collapsed (%.0f %% of the classes and %.0f %% of the entropy left): "
-            "went back to %s",
+            "batch %d: predictions collapsed (%.0f %% of the classes and %.0f %% of the entropy "
+            "left); went back to %s and learn nothing for %d batches",
+            self._numbers["batches"] + 1,
             100 * min(verdict.diversity, verdict.ruin),
             100 * verdict.certainty,
             name,
+            recovery.rest(self._numbers["batches"]),
         )
         self._tell(None, "restored")

@@ -38,6 +38,10 @@ class Recovery:
         """Tell whether learning rests, after so many batches."""
         return batches < self._numbers["rest_until"]
 
+    def rest(self, batches: int) -> int:
+        """Return how many batches after the one that follows so many will not be learned from."""
+        return max(0, self._numbers["rest_until"] - batches - 1)
+
     def due(self, batches: int) -> bool:
         """Tell whether the batch after so many is one to probe."""
         return (batches + 1) % (self.every * CALM if self._calm else self.every) == 0
