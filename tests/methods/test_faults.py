@@ -15,16 +15,17 @@ EVERY_CASE = CASES + [(name, bank) for name in MEMORY_METHODS for bank in BANKS[
 
 
 class Fault:
-    """Breaks one thing once, the next time it is used; ``fired`` says whether it was."""
+    """Breaks one thing once, after so many uses; ``fired`` says whether it did."""
 
-    def __init__(self, adapter):
-        self.adapter, self.fired, self._real = adapter, False, []
+    def __init__(self, adapter, after=0):
+        self.adapter, self.after, self.fired, self._real = adapter, after, False, []
 
     def patch(self, owner, name, make):
         real = getattr(owner, name)
 
         def broken(*args, **kwargs):
-            if self.fired:
+            self.after -= 1
+            if self.fired or self.after >= 0:
                 return real(*args, **kwargs)
             self.fired = True
             return make(real, *args, **kwargs)
@@ -113,11 +114,14 @@ def stream(net, make_images):
     return make
 
 
-def run(adapter, batches, fault=None, at=frozenset()):
-    """Return the error in per cent, and how many faults hit; every prediction must be finite."""
+def run(adapter, batches, fault=None, at=()):
+    """Return the error in per cent, and how many faults hit; every prediction must be finite.
+
+    ``at`` are the steps to break; a dict also says after how many uses of the thing in that step.
+    """
     wrong = total = hits = 0
     for step, (images, labels) in enumerate(batches):
-        broken = Fault(adapter)
+        broken = Fault(adapter, at[step] if isinstance(at, dict) and step in at else 0)
         if step in at:
             FAULTS[fault](broken)
         logits = adapter(images)
@@ -155,34 +159,71 @@ def test_faults_cost_no_prediction_and_hardly_any_error(build, stream, name, mem
     assert adapter.counts["restored"] == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
-def test_five_per_cent_of_100_steps_broken_cost_less_than_a_point(fault, capsys):
-    model, clean_images = (
-        models.load("shapes-wrn10-1"),
-        data.load("shapes-c").source("test").whole(),
-    )
-    source = [(clean_images.images[i : i + 64], clean_images.labels[i : i + 64]) for i in (0, 64)]
+@pytest.fixture(scope="module")
+def real():
+    """Return the embedded model, 100 batches of 64 of shapes-c (PTTA), and source batches."""
+    clean = data.load("shapes-c").source("test").whole()
+    source = [(clean.images[i : i + 64], clean.labels[i : i + 64]) for i in (0, 64)]
     config = data.StreamConfig(protocol="ptta", batch_size=64, limit=6600, seed=0)
     stream = data.Stream(data.load("shapes-c"), config)
     labels = torch.from_numpy(stream.labels)
     batches = [(stream[i].images, labels[64 * i : 64 * i + 64]) for i in range(100)]
-    worst = 0.0
+    return models.load("shapes-wrn10-1"), batches, source
+
+
+def forwards(monkeypatch, adapter, batches):
+    """Run, and return the error and how many passes each step took."""
+    passes, whole, original = [], [], Network._forward
+
+    def counted(self, images):
+        passes.append(images)
+        return original(self, images)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Network, "_forward", counted)
+        for images, labels in batches:
+            passes.clear()
+            wrong = int((adapter(images).argmax(dim=1) != labels).sum())
+            whole.append((wrong, len(passes)))
+    error = 100 * sum(wrong for wrong, _ in whole) / sum(len(labels) for _, labels in batches)
+    return error, [count for _, count in whole]
+
+
+# NOTE gains 0.3 points a step on this stream, and 0.3 either way are chance: one draw says little.
+SEEDS = {"note": (0, 1, 2, 3, 4)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "memory"), EVERY_CASE)
+def test_five_per_cent_of_100_steps_broken_cost_less_than_a_point(
+    real, name, memory, capsys, monkeypatch
+):
+    model, batches, source = real
+    options = {"cotta": {"views": 4, "confidence": 1.0}, "rmt": {"warmup_images": 64}}.get(name)
+    possibly = [fault for fault in FAULTS if possible(name, fault)]
+    found, undone = {fault: [] for fault in ("", *possibly)}, dict.fromkeys(possibly, 0)
+    for seed in SEEDS.get(name, (0,)) if memory is None else (0,):
+
+        def made(seed=seed):
+            return adapt(model, name, memory, source=source, options=options, seed=seed)
+
+        clean, passes = forwards(monkeypatch, made(), batches)
+        found[""].append(clean)
+        for fault in possibly:
+            draw = np.random.default_rng([seed, EVERY_CASE.index((name, memory)), *map(ord, fault)])
+            steps, late = draw.permutation(100)[:5].tolist(), {}
+            for step in steps:  # memory runs out in any pass: to predict, to learn, or to look
+                late[step] = int(draw.integers(passes[step])) if fault == "out_of_memory" else 0
+            adapter = made()
+            error, hits = run(adapter, batches, fault, late)
+            assert hits == 5
+            found[fault].append(error)
+            undone[fault] += adapter.counts["skipped"]
+    means = {fault: sum(errors) / len(errors) for fault, errors in found.items()}
+    cells = [f"{means[f]:.2f} ({undone[f]})" if f in means else "-" for f in FAULTS]
     with capsys.disabled():
-        print(f"\n{fault}: method, memory, faults, skipped, clean error, error")
-    for number, (name, memory) in enumerate(EVERY_CASE):
-        if not possible(name, fault):
-            continue
-        at = set(np.random.default_rng([number, len(fault)]).permutation(100)[:5].tolist())
-        options = {"cotta": {"views": 4}, "rmt": {"warmup_images": 64}}.get(name)
-        made = [adapt(model, name, memory, source=source, options=options) for _ in range(2)]
-        clean, _ = run(made[0], batches)
-        error, hits = run(made[1], batches, fault, at)
-        worst = max(worst, error - clean)
-        with capsys.disabled():
-            row = (name, memory or "-", hits, made[1].counts["skipped"], clean, error)
-            print("  {:8} {:6} {:2d} {:2d} {:6.2f} {:6.2f}".format(*row), flush=True)
-    assert worst <= 1
+        print("\n|", " | ".join([name, memory or "", f"{means['']:.2f}", *cells]), end=" | ")
+    assert all(abs(error - means[""]) <= 1 for error in means.values())
 
 
 @pytest.mark.parametrize("part", ["add", "retrieve"])
