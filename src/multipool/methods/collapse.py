@@ -45,8 +45,7 @@ class Verdict:
     @property
     def calm(self) -> bool:
         """Tell whether all is well, of late too, so that looking less often will do."""
-        as_sure = self.diversity >= 1 or self.lately > (1 + CERTAINTY) / 2
-        return self.healthy and self.ruin >= DIVERSITY and as_sure
+        return self.healthy and self.ruin >= DIVERSITY and self.lately > (1 + CERTAINTY) / 2
 
     @property
     def healthy(self) -> bool:
