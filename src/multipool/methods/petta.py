@@ -105,37 +105,52 @@ class PeTTA(MemoryBased):
     def _train_pass(self, images: Tensor, view: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
         """Take one step on L = L_cls + lambda_t R + L_al and let the teacher follow by alpha_t."""
         drift = self._sense()
-        loss = self._classification(images, view)
-        gradient = self.student.gradient(loss)
+        loss, gradient = self._classify(images, view)
         penalty, slope = self.pull(self.student.affine, self.init.affine, self.cuts)
         self.optimizer.step(gradient + self.config.pull * drift * slope)
         rate = (1 - drift) * self.config.teacher_rate
         self.teacher.affine.lerp_(self.student.affine, rate)
-        return (loss.detach() + self.config.pull * drift * penalty, drift)
+        return (loss + self.config.pull * drift * penalty, drift)
 
-    def _classification(self, images: Tensor, view: Tensor) -> Tensor:
-        """Return L_cls plus the anchor loss; moves the statistics of all three networks.
+    def _classify(self, images: Tensor, view: Tensor) -> tuple[Tensor, Tensor]:
+        """Return L_cls plus the anchor loss, and its gradient; moves all three's statistics.
 
         The student sees the clean images first and the view second, starting from the statistics
-        of the first: also under ``ce``, whose loss ignores the clean ones.
+        of the first: also under ``ce``, whose loss ignores the clean ones. The loss is a sum of a
+        part of each, so each has a backward of its own: the activations of the first are gone
+        before the second needs room for its own.
         """
-        teacher = Group(images, self.teacher, self.robust)
-        init = Group(images, self.init, self.robust)
         clean = Group(images, self.student, self.robust)
         augmented = Group(view, self.student, self.robust)
-        if self.config.loss == "sce":
-            with torch.no_grad():
-                target, anchor = self._run(teacher, init)
-            z_clean, z_view = self._run(clean, augmented)
-            both = symmetric_cross_entropy(z_clean, target)
-            losses = (both + symmetric_cross_entropy(z_view, target)) / 2
+        with torch.no_grad():
+            teacher, init = (Group(images, b, self.robust) for b in (self.teacher, self.init))
+            target, anchor = self._run(teacher, init)
+            if self.config.loss == "ce":
+                self._run(clean)
+        if self.config.loss == "ce":
+            loss = self._view_loss(self._run(augmented)[0], target, anchor)
+            return loss.detach(), self.student.gradient(loss)
+        if self.setup.grouped:
+            z_clean, z_view = self.network.run(clean, augmented)
+            loss = self._clean_loss(z_clean, target) + self._view_loss(z_view, target, anchor)
+            return loss.detach(), self.student.gradient(loss)
+        first = self._clean_loss(self._run(clean)[0], target)
+        gradient = self.student.gradient(first)
+        second = self._view_loss(self._run(augmented)[0], target, anchor)
+        return (first + second).detach(), gradient + self.student.gradient(second)
+
+    def _clean_loss(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return the part of L_cls that the student's clean logits ``(M, L)`` have."""
+        return symmetric_cross_entropy(logits, target).mean() / 2
+
+    def _view_loss(self, logits: Tensor, target: Tensor, anchor: Tensor) -> Tensor:
+        """Return the view's part of L_cls, and the anchor loss."""
+        if self.config.loss == "ce":
+            losses = soft_cross_entropy(logits, target.softmax(dim=1))
         else:
-            with torch.no_grad():
-                target, anchor, _ = self._run(teacher, init, clean)
-            (z_view,) = self._run(augmented)
-            losses = soft_cross_entropy(z_view, target.softmax(dim=1))
-        losses = losses + self.config.anchor * soft_cross_entropy(z_view, anchor.softmax(dim=1))
-        return losses.mean()
+            losses = symmetric_cross_entropy(logits, target) / 2
+        held = soft_cross_entropy(logits, anchor.softmax(dim=1))
+        return (losses + self.config.anchor * held).mean()
 
     @torch.no_grad()
     def _sense(self) -> Tensor:
