@@ -8,7 +8,6 @@ predicts the same few whatever it sees. No label is needed.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -72,8 +71,7 @@ def effective_classes(counts: Tensor) -> float:
     >>> round(effective_classes(torch.tensor([5.0, 5.0, 0.0])), 6)
     2.0
     """
-    shares = counts / counts.sum().clamp_min(1)
-    return float(torch.special.entr(shares).sum().exp())
+    return float(_entropies(counts).exp())
 
 
 def judge(probes: Tensor) -> Verdict:
@@ -81,32 +79,29 @@ def judge(probes: Tensor) -> Verdict:
 
     The oldest comes first.
     """
-    live, home = probes[:, 0], probes[:, 1]  # (P, L + 1)
+    counts, doubts = probes[:, :, :-1], probes[:, :, -1]  # (P, 2, L), (P, 2)
+    sums = torch.stack([counts.sum(dim=0), counts[-QUICK:].sum(dim=0)])
+    whole, quick = _entropies(sums)  # (2,) each: live and home, in nats
+    # What a class says about the probe it was predicted in: the entropy of all predictions less
+    # the mean entropy of each probe's, their mutual information.
+    told = (whole - _entropies(counts).mean(dim=0)).tolist()
+    sure, lately = doubts.mean(dim=0).tolist(), doubts[-QUICK:].mean(dim=0).tolist()
     return Verdict(
-        diversity=_left(live, home),
-        certainty=_sure(live, home),
-        ruin=_left(live[-QUICK:], home[-QUICK:]) if len(probes) >= QUICK else 1.0,
-        lately=_sure(live[-QUICK:], home[-QUICK:]),
-        spread=_spread(live[:, :-1]) / max(_spread(home[:, :-1]), 1e-6),
+        diversity=_left(whole),
+        certainty=sure[0] / max(sure[1], 1e-6),
+        ruin=_left(quick) if len(probes) >= QUICK else 1.0,
+        lately=lately[0] / max(lately[1], 1e-6),
+        spread=told[0] / max(told[1], 1e-6),
         full=len(probes) >= WINDOW,
     )
 
 
-def _left(live: Tensor, home: Tensor) -> float:
+def _entropies(counts: Tensor) -> Tensor:
+    """Return the entropy of histograms ``(..., L)``, in nats."""
+    shares = counts / counts.sum(dim=-1, keepdim=True).clamp_min(1)
+    return torch.special.entr(shares).sum(dim=-1)
+
+
+def _left(entropies: Tensor) -> float:
     """Return the share of home's effective classes that the live model still predicts."""
-    return effective_classes(live[:, :-1].sum(dim=0)) / effective_classes(home[:, :-1].sum(dim=0))
-
-
-def _spread(counts: Tensor) -> float:
-    """Return what a class says about the probe it was predicted in, ``(P, L)``, in nats.
-
-    It is the entropy of all predictions less the mean entropy of each probe's: their mutual
-    information. Nothing, where all probes predict the same classes.
-    """
-    whole = math.log(effective_classes(counts.sum(dim=0)))
-    return whole - sum(math.log(effective_classes(row)) for row in counts) / len(counts)
-
-
-def _sure(live: Tensor, home: Tensor) -> float:
-    """Return the share of home's mean entropy that the live model still has."""
-    return float(live[:, -1].mean()) / max(float(home[:, -1].mean()), 1e-6)
+    return float((entropies[0] - entropies[1]).exp())
