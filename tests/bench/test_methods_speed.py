@@ -12,7 +12,8 @@ from multipool.bench.methods_speed import (
     measure_methods,
     model_and_grain,
 )
-from multipool.methods import METHODS
+from multipool.methods import METHODS, adapt
+from multipool.ops import Network
 
 
 @pytest.fixture
@@ -46,6 +47,26 @@ def test_the_model_is_left_as_it_was(model):
 def test_every_method_is_measured_and_only_real_ones_have_passes():
     assert {method for method, _ in every_pair()} == set(METHODS)
     assert set(PASSES) <= set(METHODS)
+
+
+@pytest.mark.parametrize("method", PASSES)
+def test_a_step_makes_just_the_passes_that_are_called_necessary(model, monkeypatch, method):
+    images = torch.randint(0, 256, (64, 3, 8, 8), dtype=torch.uint8)
+    source = [(images[:32], torch.arange(32) % 4), (images[32:], torch.arange(32) % 4)]
+    options = {"gate": 2.0} if method == "resitta" else None  # an untrained model doubts all
+    adapter = adapt(model, method, source=source, guard=False, options=options)
+    adapter(images)
+    learning, original = [], Network._forward
+
+    def counted(self, given):
+        logits = original(self, given)
+        learning.append(logits.requires_grad)
+        return logits
+
+    monkeypatch.setattr(Network, "_forward", counted)
+    adapter(images.flip(0))
+    stored, own, both = PASSES[method]
+    assert (learning.count(False), learning.count(True)) == (stored + own, both)
 
 
 def test_wrong_counts_are_refused(model):
