@@ -7,7 +7,7 @@ variance they use, whether those move, and how much gradient flows through them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,29 +169,21 @@ class _RobustFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        x, weight, mean, var, batch_mean = ctx.saved_tensors
-        invstd = (var + ctx.eps).rsqrt()
-        count = x.numel() // x.shape[1]
-        if x.is_cuda:
-            grads = _robust_backward_cuda(
-                grad, x, (weight, mean, invstd, batch_mean), ctx.rate, count
-            )
-        else:
-            grads = _robust_backward_cpu(
-                grad, x, (weight, mean, var, batch_mean), ctx.rate, ctx.eps
-            )
-        return (*grads, None, None, None)
+        x, *layer = ctx.saved_tensors
+        backward = _robust_backward_cuda if x.is_cuda else _robust_backward_cpu
+        return (*backward(grad, x, layer, ctx.rate, ctx.eps), None, None, None)
 
 
 def _robust_backward_cuda(
-    grad: Tensor, x: Tensor, layer: tuple[Tensor, ...], rate: float, count: int
+    grad: Tensor, x: Tensor, layer: Sequence[Tensor], rate: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Two kernels: the reduction about the mix, the element-wise part about the batch mean."""
-    weight, mean, invstd, batch_mean = layer
+    weight, mean, var, batch_mean = layer
+    invstd = (var + eps).rsqrt()
     grad = grad.contiguous(memory_format=_format_of(x))
     sums = torch.batch_norm_backward_reduce(grad, x, mean, invstd, weight, True, True, True)
     sum_grad, sum_grad_x, grad_weight, grad_bias = sums
-    counts = torch.full((1,), count, dtype=torch.int32, device=x.device)
+    counts = torch.full((1,), x.numel() // x.shape[1], dtype=torch.int32, device=x.device)
     grad_x = torch.batch_norm_backward_elemt(
         grad, x, batch_mean, invstd, weight, sum_grad * rate, sum_grad_x * rate, counts
     )
@@ -199,7 +191,7 @@ def _robust_backward_cuda(
 
 
 def _robust_backward_cpu(
-    grad: Tensor, x: Tensor, layer: tuple[Tensor, ...], rate: float, eps: float
+    grad: Tensor, x: Tensor, layer: Sequence[Tensor], rate: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One pass for the sums, two for dx = g (w r) + x slope + shift, each over few tensors."""
     weight, mean, var, batch_mean = layer
@@ -210,8 +202,9 @@ def _robust_backward_cpu(
     invstd = (var + eps).rsqrt()
     scale = weight * invstd
     # grad_weight = sum g (x - m) r, so slope = -(a/n) w r^2 sum g x_hat.
-    slope = -(rate / count) * scale * invstd * grad_weight
-    shift = -(rate / count) * scale * grad_bias - slope * batch_mean
+    share = -(rate / count) * scale
+    slope = share * invstd * grad_weight
+    shift = share * grad_bias - slope * batch_mean
     shape = (1, -1) + (1,) * (x.ndim - 2)
     grad_x = torch.addcmul(shift.view(shape), x, slope.view(shape))
     return grad_x.addcmul_(grad, scale.view(shape)), grad_weight, grad_bias
