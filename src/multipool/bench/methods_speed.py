@@ -176,13 +176,17 @@ def _plain_passes(model: nn.Module, images: Tensor) -> list[Callable[[], None]]:
         with torch.no_grad():
             model(x)
 
-    def batch_forward() -> None:
+    def by_batch() -> None:
         for layer in layers:
             layer.train()
+
+    def batch_forward() -> None:
+        by_batch()
         with torch.no_grad():
             model(x)
 
     def both() -> None:
+        by_batch()
         torch.autograd.grad(model(x).logsumexp(dim=1).mean(), wanted)
 
     return [forward, batch_forward, both]
