@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from multipool.ops.branch import Branch
+from multipool.ops.host_memory import keep_freed
 from multipool.ops.normalise import LayerState, Policy, frozen
 
 
@@ -86,6 +87,8 @@ class Network(nn.Module):
             self._head.register_forward_pre_hook(_float_input)
             self._head.register_forward_hook(self._keep_features)
         self._call = torch.compile(self.body) if compile_body else self.body
+        if self.device().type == "cpu":
+            keep_freed()
 
     @staticmethod
     def width_of(model: nn.Module) -> int | None:

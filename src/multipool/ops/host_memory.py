@@ -1,0 +1,17 @@
+"""Let the C library keep what a step frees for the next one."""
+
+from __future__ import annotations
+
+import torch
+
+_BLOCK = 2**25 - 2**16  # bytes: as large as glibc heeds
+
+
+def keep_freed() -> None:
+    """Have glibc give memory back only where more than 64 MB at the end of its heap are free.
+
+    It gives back what is beyond twice the largest block that it has mapped and unmapped (mallopt,
+    M_TRIM_THRESHOLD), which the activations of a small model exceed after every backward; each
+    step then takes the same memory again, page by page. Other C libraries take no notice.
+    """
+    torch.empty(_BLOCK, dtype=torch.uint8)  # mapped and unmapped, and never touched
