@@ -63,7 +63,7 @@ class Compiled(Ledger):
         self._options = (
             options.capacity,
             options.clusters,
-            options.class_quota or 0,
+            min(options.class_quota or 0, options.capacity + 1),  # beyond, it never binds
             options.num_classes,
             options.spawn == "gated",
             options.replacement == "if_worse",
