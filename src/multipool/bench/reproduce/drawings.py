@@ -84,7 +84,7 @@ def _scaling_panel(axes: Axes, host: str, cells: Cells) -> Axes:
     axes.set_xticks(range(len(SIZES)), [str(size) for size in SIZES])
     axes.set_xlabel("samples held at most")
     axes.set_title(host, size=10)
-    times.set_ylim(0, None)
+    times.set_ylim(0, 1.08 * times.get_ylim()[1])  # room for the marker of the longest
     times.spines["right"].set_visible(True)
     return times
 

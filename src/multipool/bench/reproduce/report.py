@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from multipool.bench.reproduce.cell import Cell
 from multipool.bench.reproduce.layout import Block, blocks
@@ -47,7 +47,7 @@ class Report:
 
 
 def machines(runs: Iterable[Result]) -> str:
-    """Return where runs were made and with what, in words."""
+    """Return where runs were made and with what, their models too, in words."""
     found = dict.fromkeys(_machine(run) for run in runs)
     return "; ".join(found)
 
@@ -57,4 +57,5 @@ def _machine(run: Result) -> str:
     threads = f"{host.get('threads')} thread{'' if host.get('threads') == 1 else 's'}"
     device = host.get("gpu") or f"CPU ({host.get('processor')}, {threads})"
     precision = run.settings.get("precision", "float32")
-    return f"{device}, torch {run.versions.get('torch', '?')}, {precision}"
+    model = PurePath(str(run.weights.get("name", "?"))).name.removesuffix(".safetensors")
+    return f"{device}, torch {run.versions.get('torch', '?')}, {precision}, {model}"
