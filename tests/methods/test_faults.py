@@ -189,7 +189,7 @@ def forwards(monkeypatch, adapter, batches):
         return run(adapter, counting())[0], passes
 
 
-# NOTE gains 0.3 points a step on this stream, and 0.3 either way are chance: one draw says little.
+# Half of NOTE's single draws cost more than a point; all of them are in docs/robustness.md.
 SEEDS = {"note": (0, 1, 2, 3, 4)}
 
 
