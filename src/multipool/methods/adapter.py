@@ -239,10 +239,13 @@ class Adapter(Guarded):
         self._tensors[name] = tensor
         return tensor
 
-    def _learn(self, update: Callable[[], Tensor]) -> None:
-        """Run one update, which returns its loss; undo it if it fails or is not finite."""
+    def _learn(self, update: Callable[[], Tensor], *, again: bool = False) -> None:
+        """Run one update, which returns its loss; undo it if it fails or is not finite.
+
+        ``again``: and try it once more.
+        """
         with self._timed("adapt"):
-            loss = self._guard.run(update) if self._guard else update()
+            loss = self._guard.run(update, again=again) if self._guard else update()
         self._numbers["updates"] += 1
         self._tell(loss)
 

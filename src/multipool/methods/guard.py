@@ -78,16 +78,33 @@ class Guard:
         """Return how many updates were undone."""
         return self._asked - int(self._fine) + self._failed
 
-    def run(self, update: Callable[[], Tensor]) -> Tensor | None:
-        """Return the loss of ``update()``, which is undone if anything came out non-finite."""
+    def run(self, update: Callable[[], Tensor], *, again: bool = False) -> Tensor | None:
+        """Return the loss of ``update()``, which is undone if anything came out non-finite.
+
+        ``again``: an update that was undone is tried once more, where that is known without
+        waiting for a GPU; what broke once need not break twice.
+        """
+        loss, undone = self._try(update)
+        if again and undone:
+            loss, undone = self._try(update)
+            if undone:
+                self.forgive()
+        return loss
+
+    def _try(self, update: Callable[[], Tensor]) -> tuple[Tensor | None, bool]:
+        """Return the loss, if there is one, and whether the update is known to be undone."""
         try:
             with torch.enable_grad():
                 loss = update()
         except Exception as error:  # whatever it was, the stream goes on
             self.failed(error)
-            return None
-        self._decide(loss.detach())
-        return loss
+            return None, True
+        fine = self._decide(loss.detach())
+        return loss, not fine.is_cuda and not bool(fine)
+
+    def forgive(self) -> None:
+        """Count what failed twice once."""
+        self._failed -= 1
 
     def close(self) -> None:
         """Take in what has changed outside of updates since the last one, if it is finite.
@@ -126,10 +143,11 @@ class Guard:
         self._seen = self._versions()
 
     @torch.no_grad()
-    def _decide(self, loss: Tensor) -> None:
-        self._settled(loss)
+    def _decide(self, loss: Tensor) -> Tensor:
+        (fine,) = self._settled(loss)
         self._asked += 1
         self._seen = self._versions()
+        return fine
 
     def _settle(self, loss: Tensor) -> tuple[Tensor, ...]:
         """Accept the state if it and ``loss`` are finite, else undo; return which it was."""

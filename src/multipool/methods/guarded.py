@@ -35,6 +35,7 @@ class Guarded(nn.Module, ABC):
     _numbers: dict[str, int]
     _question: Question  # whether this batch's logits are finite
     _masked: int = 0  # images so far
+    _offered: bool = False  # whether this batch has gone to the memory
 
     @property
     @abstractmethod
@@ -72,10 +73,15 @@ class Guarded(nn.Module, ABC):
         self._count_batch()
         return logits
 
-    def _protected(self, images: Tensor, guard: Guard) -> Tensor:
-        """Predict and learn; whatever breaks on the way is undone, and a prediction returned."""
+    def _protected(self, images: Tensor, guard: Guard, *, again: bool = True) -> Tensor:
+        """Predict and learn; whatever breaks on the way is undone, and a prediction returned.
+
+        A batch that broke before the memory had it is given a second chance: from the last good
+        state what broke once need not break twice.
+        """
         numbers = dict(self._numbers)
         self._question.forget()
+        self._offered = False
         resting = self._resting()
         try:
             logits = self._rest(images) if resting else self._step(images)
@@ -86,17 +92,28 @@ class Guarded(nn.Module, ABC):
                 guard.undo()
                 raise
             guard.failed(error)
-            self._tell(None, "skipped")
-            return self._rescue(images)
+            return self._second_chance(images, guard, again)
         except BaseException:
             self._numbers = numbers
             guard.undo()
             raise
         if not sound:
             guard.undo()
-            return self._rescue(images)
+            if not self._offered:
+                self._numbers = numbers
+            return self._second_chance(images, guard, again)
         guard.close()
         return logits if resting else self._oversee(images, logits, guard)
+
+    def _second_chance(self, images: Tensor, guard: Guard, first: bool) -> Tensor:
+        """Try a batch again, if it was tried once and the memory has not had it; else predict."""
+        if not first:
+            guard.forgive()
+        else:
+            self._tell(None, "skipped")
+            if not self._offered:
+                return self._protected(images, guard, again=False)
+        return self._rescue(images)
 
     def _resting(self) -> bool:
         """Tell whether learning rests, for a while after a collapse."""
