@@ -11,6 +11,7 @@ from multipool.memory.arrivals import Arrivals
 from multipool.memory.checks import number
 from multipool.memory.distances import Array
 from multipool.memory.pool import Item, Pool
+from multipool.memory.replacements import SATURATED
 from multipool.memory.store import Slots
 
 
@@ -69,8 +70,8 @@ class ClassBalancedPool(Pool):
 
     def _timeliness(self, oldest: int) -> Array:
         """Return the age term of the score for ages from 0 to ``oldest`` or more."""
-        known, needed = len(self._by_age), min(oldest, 37 * self.capacity) + 1
-        if known < needed:  # from A = 37 N on, 1 + exp(-A / N) is 1
+        known, needed = len(self._by_age), min(oldest, SATURATED * self.capacity) + 1
+        if known < needed:
             more = [self._timely(age) for age in range(known, needed)]
             self._by_age = np.concatenate((self._by_age, more))
         return self._by_age

@@ -15,7 +15,7 @@ from multipool.memory.ledger import Ledger
 from multipool.memory.listing import Whole
 from multipool.memory.options import MultiClusterOptions
 from multipool.memory.organiser import Organiser
-from multipool.memory.replacements import timeliness
+from multipool.memory.replacements import timeliness_by_age
 from multipool.memory.view import ClusterView
 
 # As in decide.h: the array of counts, and the table of clusters.
@@ -58,8 +58,7 @@ class Compiled(Ledger):
 
     def __init__(self, options: MultiClusterOptions) -> None:
         super().__init__(options)
-        age_alone = options.uncertainty_weight == options.distance_weight == 0
-        self._ageless = age_alone and options.replacement == "always"  # needs no timeliness
+        self._ageless = options.age_alone and options.replacement == "always"  # needs no timeliness
         self._options = (
             options.capacity,
             options.clusters,
@@ -67,7 +66,7 @@ class Compiled(Ledger):
             options.num_classes,
             options.spawn == "gated",
             options.replacement == "if_worse",
-            age_alone,
+            options.age_alone,
             options.tau,
             float(options.uncertainty_weight),
             log(options.num_classes),
@@ -169,8 +168,7 @@ class Compiled(Ledger):
         return self._table[: self._counts[_CLUSTERS]]
 
     def _timeliness(self) -> Array:
-        """Return the age term of H(x) by age; from A = 37 N on, 1 + exp(-A / N) is 1."""
+        """Return the age term of H(x) by age; made anew, as it is larger than what it is for."""
         if self._ageless:
             return np.zeros(1)
-        capacity = self.options.capacity
-        return timeliness(np.arange(37 * capacity + 1), capacity, self.options.age_weight)
+        return timeliness_by_age(self.options.capacity, self.options.age_weight)

@@ -96,6 +96,11 @@ class MultiClusterOptions:
         return float(self.threshold)
 
     @property
+    def age_alone(self) -> bool:
+        """Whether H(x) is age alone: the oldest has the highest, or one as high and is older."""
+        return self.uncertainty_weight == self.distance_weight == 0
+
+    @property
     def shares(self) -> Shares:
         """The options of the retrieval strategies."""
         return Shares(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from multipool.memory.distances import Array
 
 Replacement = Callable[[float, float], bool]
+SATURATED = 37  # from A = 37 N on, 1 + exp(-A / N) is 1, so that no age term grows any more
 
 
 def timeliness(ages: NDArray[np.int64], capacity: int, age_weight: float) -> Array:
@@ -26,6 +27,11 @@ def timeliness(ages: NDArray[np.int64], capacity: int, age_weight: float) -> Arr
     np.exp(terms, out=terms)
     terms += 1.0
     return np.divide(age_weight, terms, out=terms)
+
+
+def timeliness_by_age(capacity: int, age_weight: float) -> Array:
+    """Return the age term of H(x) for all ages from 0 on that differ in it."""
+    return timeliness(np.arange(SATURATED * capacity + 1), capacity, age_weight)
 
 
 def highest(scores: Array, serial: NDArray[np.int64]) -> int:

@@ -11,7 +11,7 @@ from multipool.memory.cluster import DOUBT, SERIAL, Cluster
 from multipool.memory.consolidations import Gaps
 from multipool.memory.distances import Array
 from multipool.memory.options import MultiClusterOptions
-from multipool.memory.replacements import REPLACEMENTS, always, highest, timeliness
+from multipool.memory.replacements import REPLACEMENTS, always, highest, timeliness_by_age
 
 Positions = NDArray[np.int64]
 Point = tuple[float, ...]
@@ -34,8 +34,7 @@ class Scores:
     def __init__(self, options: MultiClusterOptions, gaps: Gaps) -> None:
         self._capacity, self._weight = options.capacity, options.distance_weight
         self._age_weight = options.age_weight
-        # Then the oldest has the highest H(x), or one as high and is the older.
-        self._age_alone = options.uncertainty_weight == options.distance_weight == 0
+        self._age_alone = options.age_alone
         self._anchors = options.distance == "l2"  # what math.dist computes
         self._replaces = REPLACEMENTS[options.replacement]
         self._gaps = gaps
@@ -150,7 +149,6 @@ class Scores:
         return scores, gaps
 
     def _timeliness(self, ages: NDArray[np.int64]) -> Array:
-        if self._by_age is None:  # from A = 37 N on, 1 + exp(-A / N) is 1
-            table = np.arange(37 * self._capacity + 1)
-            self._by_age = timeliness(table, self._capacity, self._age_weight)
+        if self._by_age is None:
+            self._by_age = timeliness_by_age(self._capacity, self._age_weight)
         return self._by_age.take(ages, mode="clip")
