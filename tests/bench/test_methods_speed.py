@@ -34,6 +34,16 @@ def test_a_speed_says_the_same_in_all_its_units(model):
     assert found[0].memory_share == 0
 
 
+def test_memories_of_one_method_are_measured_beside_its_own_pool(model):
+    images = torch.randint(0, 256, (20, 3, 8, 8), dtype=torch.uint8)
+    pairs = [("rotta", "single"), ("rotta", "mcm+"), ("petta", "mcm"), ("bn", None)]
+    own, plus, alone, bn = measure_methods(model, images, pairs, batch_size=8, batches=3, warm_up=1)
+    assert own.pool_ratio == 1
+    assert plus.pool_ratio == pytest.approx(plus.milliseconds / own.milliseconds)
+    assert plus.forward_ratio / own.forward_ratio == pytest.approx(plus.pool_ratio)
+    assert alone.pool_ratio is bn.pool_ratio is None
+
+
 def test_the_model_is_left_as_it_was(model):
     model[0].weight.requires_grad_(False)
     before = {name: value.clone() for name, value in model.state_dict().items()}

@@ -49,6 +49,7 @@ class Speed:
     milliseconds: float  # a batch
     forward_ratio: float  # time of a batch over one plain forward pass
     necessary_ratio: float | None  # over the bare passes of ``PASSES``; None: not in the table
+    pool_ratio: float | None  # over the same method with its own pool; None: not measured beside it
     memory_share: float  # of the time that went into the memory
 
 
@@ -69,6 +70,7 @@ def measure_methods(
 ) -> list[Speed]:
     """Return the speed of each pair of method and memory on ``model``, where the model is.
 
+    The memories of one method, if they come one after another, take turns batch by batch.
     ``images`` is uint8 or float ``(N, C, H, W)``; batches walk through it again and again. A
     ``source`` for the methods that need one is made of random labels if left out: it changes the
     result of a method, not its speed.
@@ -85,33 +87,40 @@ def measure_methods(
         source = _any_source(model, images, batch_size)
     passes = _plain_passes(model, given[0])
     found = []
-    for method, memory in pairs:
+    for method, group in itertools.groupby(pairs, key=lambda pair: pair[0]):
+        memories = [memory for _, memory in group]
         if progress is not None:
-            progress(method if memory is None else f"{method} + {memory}")
-        adapter = methods.adapt(
-            model,
-            method,
-            memory,
-            num_classes=num_classes,
-            source=source,
-            seed=seed,
-            guard=False,
-            precision=precision,
-            compile=compile,
-        )
-        (seconds, *bare), share = _seconds(adapter, passes, given, warm_up)
-        plain, least = bare[0], _least(method, bare)
-        found.append(
+            named = ", ".join(memory for memory in memories if memory)
+            progress(f"{method} with {named}" if named else method)
+        adapters = [
+            methods.adapt(
+                model,
+                method,
+                memory,
+                num_classes=num_classes,
+                source=source,
+                seed=seed,
+                guard=False,
+                precision=precision,
+                compile=compile,
+            )
+            for memory in memories
+        ]
+        steps, bare, shares = _seconds(adapters, passes, given, warm_up)
+        least, by_memory = _least(method, bare), dict(zip(memories, steps, strict=True))
+        found += [
             Speed(
                 method=method,
                 memory=memory,
                 samples_per_second=batch_size / seconds,
                 milliseconds=1000 * seconds,
-                forward_ratio=seconds / plain,
+                forward_ratio=seconds / bare[0],
                 necessary_ratio=None if least is None else seconds / least,
+                pool_ratio=seconds / by_memory["single"] if "single" in by_memory else None,
                 memory_share=share,
             )
-        )
+            for memory, seconds, share in zip(memories, steps, shares, strict=True)
+        ]
     return found
 
 
@@ -193,33 +202,38 @@ def _plain_passes(model: nn.Module, images: Tensor) -> list[Callable[[], None]]:
 
 
 def _seconds(
-    adapter: methods.Adapter,
+    adapters: list[methods.Adapter],
     passes: list[Callable[[], None]],
     given: list[Tensor],
     warm_up: int,
-) -> tuple[list[float], float]:
-    """Return the median seconds of a step and of the bare passes, and the memory's share.
+) -> tuple[list[float], list[float], list[float]]:
+    """Return the median seconds of each adapter's step and each bare pass, and memory shares.
 
-    Steps and bare passes take turns, so that a machine that slows down slows both.
+    Steps and bare passes take turns, so that a machine that slows down slows all of them.
     """
     device = given[0].device
     times: list[list[float]] = []
-    before = 0.0
+    before = [0.0] * len(adapters)
     for index, images in enumerate(given):
         if index == warm_up:
-            before = adapter.seconds["memory"]
+            before = [adapter.seconds["memory"] for adapter in adapters]
+        bare = passes if index >= warm_up - _PLAIN_WARM_UP else []
         marks = [_now(device)]
-        adapter(images)
-        marks.append(_now(device))
-        if index < warm_up - _PLAIN_WARM_UP:
-            continue
-        for bare_pass in passes:
+        for adapter in adapters:
+            adapter(images)
+            marks.append(_now(device))
+        for bare_pass in bare:
             bare_pass()
             marks.append(_now(device))
         if index >= warm_up:
             times.append([end - start for start, end in itertools.pairwise(marks)])
-    medians = [statistics.median(part) for part in zip(*times, strict=True)]
-    return medians, (adapter.seconds["memory"] - before) / sum(row[0] for row in times)
+    parts = list(zip(*times, strict=True))
+    medians = [statistics.median(part) for part in parts]
+    shares = [
+        (adapter.seconds["memory"] - start) / sum(part)
+        for adapter, start, part in zip(adapters, before, parts, strict=False)
+    ]
+    return medians[: len(adapters)], medians[len(adapters) :], shares
 
 
 def _least(method: str, bare: list[float]) -> float | None:

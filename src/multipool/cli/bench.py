@@ -70,7 +70,8 @@ def methods(
     """Measure every method and memory, against the least it has to compute.
 
     "x forward" is the time of a batch over one plain forward pass of the model; "x necessary" over
-    the bare forward and backward passes that the method cannot do without.
+    the bare forward and backward passes that the method cannot do without; "x own pool" over the
+    same method with its own pool. All of a method's steps and those passes take turns.
     """
     wanted = o.names(methods) or tuple(METHODS)
     for name in wanted:
@@ -91,7 +92,8 @@ def methods(
     if json:
         print_json([dataclasses.asdict(speed) for speed in found])
         return
-    columns = ["method", "memory", "samples/s", "ms/batch", "x forward", "x necessary", "memory %"]
+    columns = ["method", "memory", "samples/s", "ms/batch", "x forward", "x necessary"]
+    columns += ["x own pool", "memory %"]
     table(f"speed on {resolve(device)}", columns, [_row(speed) for speed in found], left=2)
 
 
@@ -193,13 +195,13 @@ def _whole(word: str, option: str) -> int:
 
 
 def _row(speed: Speed) -> list[str]:
-    least = "–" if speed.necessary_ratio is None else f"{speed.necessary_ratio:.2f}"
     return [
         speed.method,
         speed.memory or "–",
         f"{speed.samples_per_second:,.0f}",
         f"{speed.milliseconds:.2f}",
         f"{speed.forward_ratio:.2f}",
-        least,
+        _or_dash(speed.necessary_ratio, ".2f"),
+        _or_dash(speed.pool_ratio, ".3f"),
         f"{100 * speed.memory_share:.1f}",
     ]
