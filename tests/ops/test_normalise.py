@@ -15,6 +15,10 @@ def layer(channels: int, seed: int = 0, grad: bool = True) -> LayerState:
     return LayerState(weight, bias, draw() - 0.5, draw() + 0.3, 1e-5)
 
 
+def vectors(state: LayerState) -> tuple[torch.Tensor, ...]:
+    return state.weight, state.bias, state.mean, state.var
+
+
 def literal_robust(x, state, rate):
     """RoTTA Sec. 3.2 as it stands: mix, then normalise; the stored part carries no gradient."""
     dims = [d for d in range(x.ndim) if d != 1]
@@ -56,6 +60,18 @@ def test_robust_is_right_for_channels_last_input_too():
         out = Robust(0.05)(leaf, state)
         grads.append(torch.autograd.grad((out * upstream).sum(), leaf)[0])
     torch.testing.assert_close(grads[0], grads[1])
+
+
+def test_robust_has_the_same_affine_gradient_where_its_input_needs_none():
+    x = torch.randn(4, 3, 5, 6, generator=torch.Generator().manual_seed(1))
+    upstream = torch.randn(x.shape, generator=torch.Generator().manual_seed(2))
+    found = []
+    for leaf in (x, x.clone().requires_grad_()):
+        state = LayerState(*(t.detach().float() for t in vectors(layer(3))), 1e-5)
+        wanted = [state.weight.requires_grad_(), state.bias.requires_grad_()]
+        found.append(torch.autograd.grad((Robust(0.05)(leaf, state) * upstream).sum(), wanted))
+    for a, b in zip(*found, strict=True):
+        assert torch.equal(a, b)
 
 
 def test_robust_without_gradients_moves_the_same_statistics():

@@ -170,8 +170,14 @@ class _RobustFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         x, *layer = ctx.saved_tensors
-        backward = _robust_backward_cuda if x.is_cuda else _robust_backward_cpu
-        return (*backward(grad, x, layer, ctx.rate, ctx.eps), None, None, None)
+        if x.is_cuda:
+            found = _robust_backward_cuda(grad, x, layer, ctx.rate, ctx.eps)
+            return (*found, None, None, None)
+        sums = _affine_gradient(grad, x, layer, ctx.eps)
+        grad_x = None  # nothing learns in front of the first layer
+        if ctx.needs_input_grad[0]:
+            grad_x = _robust_input_gradient(grad, x, (*layer, *sums), ctx.rate, ctx.eps)
+        return (grad_x, *sums, None, None, None)
 
 
 def _robust_backward_cuda(
@@ -190,14 +196,22 @@ def _robust_backward_cuda(
     return grad_x, grad_weight, grad_bias
 
 
-def _robust_backward_cpu(
-    grad: Tensor, x: Tensor, layer: Sequence[Tensor], rate: float, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """One pass for the sums, two for dx = g (w r) + x slope + shift, each over few tensors."""
-    weight, mean, var, batch_mean = layer
+def _affine_gradient(
+    grad: Tensor, x: Tensor, layer: Sequence[Tensor], eps: float
+) -> tuple[Tensor, Tensor]:
+    """Return sum g x_hat and sum g, ``(C,)`` each, from one pass on the CPU."""
+    weight, mean, var, _ = layer
     _, grad_weight, grad_bias = torch.ops.aten.native_batch_norm_backward(
         grad, x, weight, mean, var, None, None, False, eps, [False, True, True]
     )
+    return grad_weight, grad_bias
+
+
+def _robust_input_gradient(
+    grad: Tensor, x: Tensor, layer: Sequence[Tensor], rate: float, eps: float
+) -> Tensor:
+    """Two passes on the CPU for dx = g (w r) + x slope + shift, each over few tensors."""
+    weight, _, var, batch_mean, grad_weight, grad_bias = layer
     count = x.numel() // x.shape[1]
     invstd = (var + eps).rsqrt()
     scale = weight * invstd
@@ -207,7 +221,7 @@ def _robust_backward_cpu(
     shift = share * grad_bias - slope * batch_mean
     shape = (1, -1) + (1,) * (x.ndim - 2)
     grad_x = torch.addcmul(shift.view(shape), x, slope.view(shape))
-    return grad_x.addcmul_(grad, scale.view(shape)), grad_weight, grad_bias
+    return grad_x.addcmul_(grad, scale.view(shape))
 
 
 def _format_of(x: Tensor) -> torch.memory_format:
