@@ -107,3 +107,11 @@ def test_bfloat16_stays_near_float32(tiny_net, make_images):
     exact, coarse = Network(tiny_net).plain(images), Network(tiny_net, "bf16").plain(images)
     assert coarse.dtype == torch.float32
     torch.testing.assert_close(coarse, exact, rtol=0.05, atol=0.1)
+
+
+def test_the_layout_of_the_images_changes_no_bit(tiny_net, make_images):
+    network, images = Network(tiny_net), make_images(6)
+    prepared = network.prepare(images)
+    assert prepared.is_contiguous()
+    turned = prepared.contiguous(memory_format=torch.channels_last)
+    assert torch.equal(network.plain(prepared), network.plain(turned))

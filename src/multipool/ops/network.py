@@ -118,8 +118,14 @@ class Network(nn.Module):
         return self.source
 
     def prepare(self, images: Tensor) -> Tensor:
-        """Return float images laid out as the passes want them."""
-        return images.float().contiguous(memory_format=torch.channels_last)
+        """Return float images laid out as the passes want them.
+
+        On the CPU that is channel by channel: the view, the memory and a model's own scaling of
+        three channels are up to four times as fast so, and its first convolution turns them.
+        """
+        on_cpu = images.device.type == "cpu"
+        layout = torch.contiguous_format if on_cpu else torch.channels_last
+        return images.float().contiguous(memory_format=layout)
 
     def run(self, *groups: Group) -> list[Tensor]:
         """Return the logits of each group, ``(M, L)`` each, from one forward pass."""
