@@ -2,10 +2,13 @@
 
 import colorsys
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from multipool.core import numpy_generator, torch_generator
@@ -69,14 +72,48 @@ def test_a_view_at_the_extremes_never_shows_the_fill():
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-6)
 
 
-def test_hue_agrees_with_the_standard_library():
-    images = torch.rand(1, 3, 6, 6, dtype=torch.float64, generator=torch_generator(0))
-    got = colour.hue(images, 0.2)
-    for y in range(6):
-        for x in range(6):
-            h, s, v = colorsys.rgb_to_hsv(*images[0, :, y, x].tolist())
-            expected = colorsys.hsv_to_rgb((h + 0.2) % 1, s, v)
-            assert got[0, :, y, x].tolist() == pytest.approx(expected, abs=1e-9)
+levels = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0, 1)
+
+
+@given(st.lists(st.tuples(levels, levels, levels), min_size=1, max_size=9), st.floats(-1.3, 1.3))
+@example([(1.0, 0.0, 0.0), (0.0, 1.0, 1.0), (0.5, 0.5, 0.2)], 1 / 6)
+@example([(0.3, 0.1, 0.2)], 0.5)
+def test_hue_agrees_with_the_standard_library(colours, turns):
+    images = torch.tensor(colours, dtype=torch.float64).T.reshape(1, 3, 1, -1)
+    expected = []
+    for red, green, blue in colours:
+        h, s, v = colorsys.rgb_to_hsv(red, green, blue)
+        expected.append(colorsys.hsv_to_rgb((h + turns) % 1, s, v))
+    each = torch.full((1, 1, 1, 1), turns, dtype=torch.float64)
+    for factor in (turns, each):
+        got = colour.hue(images, factor)[0, :, 0].T
+        wanted = torch.tensor(expected, dtype=torch.float64)
+        torch.testing.assert_close(got, wanted, rtol=0, atol=1e-9)
+
+
+def test_other_colours_are_what_they_say():
+    images = torch.rand(3, 3, 5, 5, dtype=torch.float64, generator=torch_generator(0))
+    luma = torch.tensor([0.2989, 0.587, 0.114], dtype=torch.float64)
+    grey = torch.einsum("bchw,c->bhw", images, luma).unsqueeze(1)
+    mean = grey.flatten(1).mean(dim=1).view(-1, 1, 1, 1)
+    for factor in (0.6, 1.3):
+        rest = 1 - factor
+        for got, expected in (
+            (colour.brightness(images, factor), factor * images),
+            (colour.contrast(images, factor), factor * images + rest * mean),
+            (colour.saturation(images, factor), factor * images + rest * grey),
+            (colour.gamma(images, factor), images**factor),
+        ):
+            torch.testing.assert_close(got, expected.clamp(0, 1))
+
+
+@pytest.mark.parametrize("sigma", [0.001, 0.1, 0.16, 0.2, 0.31, 0.33, 0.5])
+def test_taps_of_the_blur_that_are_left_out_change_no_float(sigma):
+    images = torch.rand(3, 3, 16, 16, dtype=torch.float64, generator=torch_generator(1))
+    base = View().draw(3, 16, numpy_generator(0))
+    drawn = replace(base, sigma=np.array([sigma]))
+    expected = published(images, drawn, torch.zeros_like(images))
+    torch.testing.assert_close(View().apply(images, drawn, None), expected, rtol=0, atol=1e-8)
 
 
 def test_grey_images_keep_their_hue_and_single_channels_pass():
