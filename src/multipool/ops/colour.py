@@ -53,11 +53,12 @@ def hue(images: Tensor, turns: Factor) -> Tensor:
     least = torch.minimum(torch.minimum(red, green), blue)
     chroma = value - least
     wave = torch.sub(red + green + blue - least, images, alpha=2)
-    slope = torch.cat([green - blue, blue - red, red - green], dim=1).sign_()
+    ahead = torch.cat([green - blue, blue - red, red - green], dim=1)
     turns = turns - (turns.round() if isinstance(turns, Tensor) else round(turns))
-    small = isinstance(turns, float) and abs(turns) <= 1 / 6
-    wave.addcmul_(slope, 6 * turns * chroma)
-    if not small:  # beyond a peak the wave goes back; by a sixth or less it stays in the clamp
+    if isinstance(turns, float) and abs(turns) <= 1 / 6:
+        wave.addcmul_(ahead.sign_(), 6 * turns * chroma)  # a peak that is passed stays clamped
+    else:
+        wave.addcmul_(torch.where(ahead < 0, -1.0, 1.0).to(wave), 6 * turns * chroma)
         wave = torch.maximum(torch.minimum(wave, 4 * chroma - wave), -2 * chroma - wave)
     return (value - torch.minimum(wave.clamp_(min=0), chroma)).clamp_(0, 1)
 
