@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from multipool.ops import Group, Network, Robust, batch, frozen
+from multipool.ops import Group, Network, Residual, Robust, activated, batch, frozen
+from multipool.ops.network import Norm
 
 
 def test_the_source_branch_predicts_what_the_model_predicts(tiny_net, make_images):
@@ -115,3 +116,28 @@ def test_the_layout_of_the_images_changes_no_bit(tiny_net, make_images):
     assert prepared.is_contiguous()
     turned = prepared.contiguous(memory_format=torch.channels_last)
     assert torch.equal(network.plain(prepared), network.plain(turned))
+
+
+@pytest.mark.parametrize("policy", [frozen, batch, Robust(0.05), Residual(0.05)])
+def test_relu_in_place_of_a_steered_layer_changes_no_bit(tiny_net, policy):
+    network = Network(tiny_net)
+    layer = next(m for m in network.body.modules() if isinstance(m, Norm))
+    channels = len(network.source.layers[layer.index].weight)
+    x = torch.randn(4, channels, 5, 5, generator=torch.Generator().manual_seed(0))
+    found = []
+    for activation in (activated, lambda norm, x: torch.relu(norm(x))):
+        branch, leaf = network.source.copy(trainable=True), x.clone().requires_grad_()
+        network._steering.plan = [(branch, policy, len(x))]
+        out = activation(layer, leaf)
+        state = branch.layers[layer.index]
+        gradients = torch.autograd.grad(out.square().sum(), [leaf, state.weight, state.bias])
+        found.append([out, *gradients, branch.statistics])
+    for a, b in zip(*found, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_relu_leaves_the_output_of_an_ordinary_layer_alone():
+    kept = torch.randn(3, 4)
+    before = kept.clone()
+    assert torch.equal(activated(nn.Identity(), kept), before.clamp(min=0))
+    assert torch.equal(kept, before)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from multipool.models.normalise import Normalise
+from multipool.ops import activated
 
 
 class BasicBlock(nn.Module):
@@ -30,7 +31,7 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the block's output."""
-        out = F.relu(self.bn1(self.conv1(x)))
+        out = activated(self.bn1, self.conv1(x))
         out = self.bn2(self.conv2(out))
         return F.relu(out + (x if self.downsample is None else self.downsample(x)))
 
@@ -53,8 +54,8 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the block's output."""
-        out = F.relu(self.bn1(self.conv1(x)))
-        out = F.relu(self.bn2(self.conv2(out)))
+        out = activated(self.bn1, self.conv1(x))
+        out = activated(self.bn2, self.conv2(out))
         out = self.bn3(self.conv3(out))
         return F.relu(out + (x if self.downsample is None else self.downsample(x)))
 
@@ -92,7 +93,7 @@ class ResNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits ``(B, L)`` of images ``(B, 3, H, W)`` in [0, 1]."""
-        x = self.pool(F.relu(self.bn1(self.conv1(self.normalise(images)))))
+        x = self.pool(activated(self.bn1, self.conv1(self.normalise(images))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.fc(x.mean(dim=(2, 3)))  # (B, 512 * expansion) features
 

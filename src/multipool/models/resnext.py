@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from multipool.models.normalise import Normalise
+from multipool.ops import activated
 
 
 class ResNeXt29(nn.Module):
@@ -23,7 +24,7 @@ class ResNeXt29(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits ``(B, L)`` of images ``(B, 3, H, W)`` in [0, 1]."""
-        x = F.relu(self.bn_1(self.conv_1_3x3(self.normalise(images))))
+        x = activated(self.bn_1, self.conv_1_3x3(self.normalise(images)))
         x = self.stage_3(self.stage_2(self.stage_1(x)))
         return self.classifier(x.mean(dim=(2, 3)))  # (B, 1024) features
 
@@ -57,7 +58,7 @@ class _Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the block's output."""
-        out = F.relu(self.bn_reduce(self.conv_reduce(x)))
-        out = F.relu(self.bn(self.conv_conv(out)))
+        out = activated(self.bn_reduce, self.conv_reduce(x))
+        out = activated(self.bn, self.conv_conv(out))
         out = self.bn_expand(self.conv_expand(out))
         return F.relu(out + (x if self.downsample is None else self.downsample(x)))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from multipool.models.normalise import Normalise
+from multipool.ops import activated
 
 
 class WideResNet(nn.Module):
@@ -33,7 +33,7 @@ class WideResNet(nn.Module):
         """Return logits ``(B, L)`` of images ``(B, 3, H, W)`` in [0, 1]."""
         x = self.conv1(self.normalise(images))
         x = self.block3(self.block2(self.block1(x)))
-        x = F.relu(self.bn1(x))
+        x = activated(self.bn1, x)
         return self.fc(x.mean(dim=(2, 3)))  # (B, 64 * widen) features
 
 
@@ -67,6 +67,6 @@ class _Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the block's output; a projecting shortcut starts from the activated input."""
-        active = F.relu(self.bn1(x))
-        out = self.conv2(F.relu(self.bn2(self.conv1(active))))
+        active = activated(self.bn1, x)
+        out = self.conv2(activated(self.bn2, self.conv1(active)))
         return torch.add(x if self.convShortcut is None else self.convShortcut(active), out)

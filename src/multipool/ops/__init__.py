@@ -7,7 +7,7 @@ from multipool.ops.augment import View, ViewParameters
 from multipool.ops.branch import Branch
 from multipool.ops.classes import class_means
 from multipool.ops.graphs import Graphed
-from multipool.ops.network import Group, Network
+from multipool.ops.network import Group, Network, activated
 from multipool.ops.normalise import LayerState, Policy, Residual, Robust, batch, frozen
 from multipool.ops.optimise import FlatAdam
 from multipool.ops.probability import (
@@ -33,6 +33,7 @@ __all__ = [
     "Robust",
     "View",
     "ViewParameters",
+    "activated",
     "age_weight",
     "batch",
     "class_means",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from multipool.ops.branch import Branch
@@ -53,6 +54,15 @@ class Norm(nn.Module):
         return torch.cat(
             [p(part, b.layers[self.index]) for (b, p, _), part in zip(plan, parts, strict=True)]
         )
+
+
+def activated(layer: nn.Module, x: Tensor) -> Tensor:
+    """Return ``relu(layer(x))``; of a steered layer on the CPU in place, in half the time.
+
+    Its values are new and no backward reads them: only what is cut off is needed.
+    """
+    out: Tensor = layer(x)
+    return F.relu(out, inplace=isinstance(layer, Norm) and not out.is_cuda)
 
 
 class Network(nn.Module):
