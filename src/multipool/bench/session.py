@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -41,6 +42,7 @@ class Session:
     ) -> None:
         self.experiment, self.device = experiment, device
         if device.type == "cuda":  # a worker does many runs, and each reports its own peak
+            gc.collect()  # the last run's adapter is a ring of references, and holds its graphs
             torch.cuda.reset_peak_memory_stats(device)
         tell("dataset and model")
         dataset = loader.dataset(experiment)
