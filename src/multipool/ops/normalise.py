@@ -54,15 +54,19 @@ def batch_norm(
     cuDNN reads four floats at once and faults on a vector that does not begin at a multiple of 16
     bytes, as one does behind a bias of ten classes. Such vectors are copied first.
     """
-    mean, var = (None if v is None else _aligned(v) for v in (mean, var))
-    return F.batch_norm(x, mean, var, _aligned(weight), _aligned(bias), training=training, eps=eps)
+    if _meets_cudnn(x):
+        mean, var = (None if v is None else _aligned(v) for v in (mean, var))
+        weight, bias = _aligned(weight), _aligned(bias)
+    return F.batch_norm(x, mean, var, weight, bias, training=training, eps=eps)
+
+
+def _meets_cudnn(x: Tensor) -> bool:
+    # A compiler makes kernels of its own, and cannot ask for addresses.
+    return x.is_cuda and not torch.compiler.is_compiling()
 
 
 def _aligned(vector: Tensor) -> Tensor:
-    # A compiler makes kernels of its own, and cannot ask for addresses.
-    if torch.compiler.is_compiling() or vector.data_ptr() % 16 == 0:
-        return vector
-    return vector.clone()
+    return vector if vector.data_ptr() % 16 == 0 else vector.clone()
 
 
 def frozen(x: Tensor, state: LayerState) -> Tensor:
@@ -94,17 +98,13 @@ class Robust:
         """Return the normalised ``x`` and move ``state.mean`` and ``state.var`` in place."""
         if torch.compiler.is_compiling():
             return _robust_plain(x, state, self.rate)
-        batch_mean = _move(x, state, self.rate)
-        needs_grad = torch.is_grad_enabled() and (x.requires_grad or state.weight.requires_grad)
-        if not needs_grad:
-            return frozen(x, state)
-        # Copies: a later pass moves the statistics again before the backward reads these.
-        mean, var = state.mean.clone(), state.var.clone()
-        mix = (mean, var, batch_mean)
-        out: Tensor = _RobustFunction.apply(  # type: ignore[no-untyped-call]
-            x, state.weight, state.bias, mix, self.rate, state.eps
-        )
-        return out
+        if torch.is_grad_enabled() and (x.requires_grad or state.weight.requires_grad):
+            out: Tensor = _RobustFunction.apply(  # type: ignore[no-untyped-call]
+                x, state.weight, state.bias, state, self.rate
+            )
+            return out
+        _move(x, state, self.rate)
+        return frozen(x, state)
 
 
 @dataclass(frozen=True)
@@ -115,15 +115,20 @@ class Residual:
 
     def __call__(self, x: Tensor, state: LayerState) -> Tensor:
         """Return the normalised ``x`` and move ``state.mean`` and ``state.var`` in place."""
-        _move(x, state, self.rate)
+        _move(x.detach(), state, self.rate)
+        if not torch.is_grad_enabled():
+            return frozen(x, state)
+        # Copies: another layer or pass moves the statistics before the backward reads these.
         mean, var = state.mean.clone(), state.var.clone()
         return batch_norm(x, mean, var, state.weight, state.bias, eps=state.eps)
 
 
-@torch.no_grad()
 def _move(x: Tensor, state: LayerState, rate: float) -> Tensor:
-    """Move the statistics by ``rate`` towards those of ``x``; return the mean of ``x``."""
-    mean, var = batch_moments(x.detach())
+    """Move the statistics by ``rate`` towards those of ``x``; return the mean of ``x``.
+
+    No gradient flows: ``x`` is detached, or gradients are off.
+    """
+    mean, var = batch_moments(x)
     state.mean.lerp_(mean, rate)
     state.var.lerp_(var, rate)
     return mean
@@ -158,34 +163,28 @@ class _RobustFunction(torch.autograd.Function):
         x: Tensor,
         weight: Tensor,
         bias: Tensor,
-        mix: tuple[Tensor, Tensor, Tensor],
+        state: LayerState,
         rate: float,
-        eps: float,
     ) -> Tensor:
-        mean, var, batch_mean = mix
-        ctx.save_for_backward(x, weight, mean, var, batch_mean)
-        ctx.rate, ctx.eps = rate, eps
-        return batch_norm(x, mean, var, weight, bias, eps=eps)
+        batch_mean = _move(x, state, rate)
+        # Copies: a later pass moves the statistics again before the backward reads these.
+        mean, invstd = state.mean.clone(), (state.var + state.eps).rsqrt_()
+        ctx.save_for_backward(x, weight, mean, invstd, batch_mean)
+        ctx.rate = rate
+        return frozen(x, state)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         x, *layer = ctx.saved_tensors
-        if x.is_cuda:
-            found = _robust_backward_cuda(grad, x, layer, ctx.rate, ctx.eps)
-            return (*found, None, None, None)
-        sums = _affine_gradient(grad, x, layer, ctx.eps)
-        grad_x = None  # nothing learns in front of the first layer
-        if ctx.needs_input_grad[0]:
-            grad_x = _robust_input_gradient(grad, x, (*layer, *sums), ctx.rate, ctx.eps)
-        return (grad_x, *sums, None, None, None)
+        backward = _robust_backward_cuda if x.is_cuda else _robust_backward_cpu
+        return (*backward(grad, x, layer, ctx.rate, ctx.needs_input_grad[0]), None, None)
 
 
 def _robust_backward_cuda(
-    grad: Tensor, x: Tensor, layer: Sequence[Tensor], rate: float, eps: float
+    grad: Tensor, x: Tensor, layer: Sequence[Tensor], rate: float, _: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Two kernels: the reduction about the mix, the element-wise part about the batch mean."""
-    weight, mean, var, batch_mean = layer
-    invstd = (var + eps).rsqrt()
+    weight, mean, invstd, batch_mean = layer
     grad = grad.contiguous(memory_format=_format_of(x))
     sums = torch.batch_norm_backward_reduce(grad, x, mean, invstd, weight, True, True, True)
     sum_grad, sum_grad_x, grad_weight, grad_bias = sums
@@ -196,32 +195,27 @@ def _robust_backward_cuda(
     return grad_x, grad_weight, grad_bias
 
 
-def _affine_gradient(
-    grad: Tensor, x: Tensor, layer: Sequence[Tensor], eps: float
-) -> tuple[Tensor, Tensor]:
-    """Return sum g x_hat and sum g, ``(C,)`` each, from one pass on the CPU."""
-    weight, mean, var, _ = layer
+def _robust_backward_cpu(
+    grad: Tensor, x: Tensor, layer: Sequence[Tensor], rate: float, needs_grad_x: bool
+) -> tuple[Tensor | None, Tensor, Tensor]:
+    """One pass for the sums, two for dx = g (w r) + x slope + shift, each over few tensors.
+
+    Where nothing learns in front of the layer, the sums are all.
+    """
+    weight, mean, invstd, batch_mean = layer
     _, grad_weight, grad_bias = torch.ops.aten.native_batch_norm_backward(
-        grad, x, weight, mean, var, None, None, False, eps, [False, True, True]
+        grad, x, weight, None, None, mean, invstd, True, 0.0, [False, True, True]
     )
-    return grad_weight, grad_bias
-
-
-def _robust_input_gradient(
-    grad: Tensor, x: Tensor, layer: Sequence[Tensor], rate: float, eps: float
-) -> Tensor:
-    """Two passes on the CPU for dx = g (w r) + x slope + shift, each over few tensors."""
-    weight, _, var, batch_mean, grad_weight, grad_bias = layer
-    count = x.numel() // x.shape[1]
-    invstd = (var + eps).rsqrt()
+    if not needs_grad_x:
+        return None, grad_weight, grad_bias
     scale = weight * invstd
     # grad_weight = sum g (x - m) r, so slope = -(a/n) w r^2 sum g x_hat.
-    share = -(rate / count) * scale
+    share = scale * (-rate * x.shape[1] / x.numel())
     slope = share * invstd * grad_weight
-    shift = share * grad_bias - slope * batch_mean
-    shape = (1, -1) + (1,) * (x.ndim - 2)
+    shift = torch.addcmul(share * grad_bias, slope, batch_mean, value=-1)
+    shape = (-1,) + (1,) * (x.ndim - 2)
     grad_x = torch.addcmul(shift.view(shape), x, slope.view(shape))
-    return grad_x.addcmul_(grad, scale.view(shape))
+    return grad_x.addcmul_(grad, scale.view(shape)), grad_weight, grad_bias
 
 
 def _format_of(x: Tensor) -> torch.memory_format:
