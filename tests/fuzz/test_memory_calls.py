@@ -171,6 +171,7 @@ def _options(name: str, draw: random.Random) -> dict[str, object]:
     options["fill"] = draw.random() < 0.5
     options["expire_after"] = draw.choice((None, None, 20))
     options["max_age"] = draw.choice((None, None, 15))
+    options["run_share"] = draw.choice((None, None, 0.6))
     return options
 
 

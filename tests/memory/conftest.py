@@ -59,9 +59,10 @@ class NaiveMemory:
             "descriptor": "pixel", "distance": "l2", "consolidation": "acc", "spawn": "always",
             "replacement": "always", "age_weight": 1.0, "uncertainty_weight": 1.0,
             "distance_weight": 1.0, "age_unit": "sample", "expire_after": None,
-            "class_quota": None, **options,
+            "class_quota": None, "run_share": None, **options,
         }  # fmt: skip
         self.clusters, self.samples, self.calls = [], 0, 0
+        self.seen = []
         self.total, self.products = 0.0, 0.0
         self.events = dict.fromkeys(
             ("added", "spawned", "merged", "replaced", "rejected", "expired"), 0
@@ -72,6 +73,7 @@ class NaiveMemory:
             index = self.samples if self.o["age_unit"] == "sample" else self.calls
             d = describe(image, self.o["descriptor"], None if features is None else features[i])
             item = {"image": image, "d": d, "u": float(uncertainty[i]), "label": int(labels[i])}
+            self.seen.append(item)
             self._one({**item, "index": index, "serial": self.samples})
             self.samples += 1
             self.events["added"] += 1
@@ -135,6 +137,16 @@ class NaiveMemory:
             + o["distance_weight"] * self.gap(item["d"], centre)
         )
 
+    def doubtful(self, item):
+        """Whether a run of another label is on, and half of the last N are as certain or more."""
+        if self.o["run_share"] is None or item["label"] < 0:
+            return False
+        last = self.seen[-self.N :]
+        labels = [m["label"] for m in last]
+        runs = [c for c in range(self.L) if labels.count(c) >= self.o["run_share"] * self.N]
+        as_certain = [m for m in last if m["u"] <= item["u"]]
+        return runs not in ([], [item["label"]]) and len(as_certain) > len(last) / 2
+
     def _assign(self, cluster, item):
         cluster["last_used"] = item["index"]
         members, quota = cluster["members"], self.o["class_quota"]
@@ -149,7 +161,8 @@ class NaiveMemory:
             scores = [self.score(m, item["index"], centre) for m in rivals]
             worst = rivals[scores.index(max(scores))]  # rivals are oldest first
             newcomer = self.score(item, item["index"], centre)
-            if self.o["replacement"] == "if_worse" and not max(scores) > newcomer:
+            refused = self.o["replacement"] == "if_worse" and not max(scores) > newcomer
+            if refused or self.doubtful(item):
                 self.events["rejected"] += 1
                 return
             cluster["members"] = members = [m for m in members if m is not worst]

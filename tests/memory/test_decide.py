@@ -32,6 +32,7 @@ COVERED = st.fixed_dictionaries(
         "distance_weight": st.sampled_from([0.0, 1.0, 3.0]),
         "age_unit": st.sampled_from(["sample", "step"]),
         "class_quota": st.sampled_from([None, 1, 2, 6]),
+        "run_share": st.sampled_from([None, 0.55, 0.7]),
         "retrieval": st.sampled_from(["uniform", "proportional", "recent"]),
         "draw": st.sampled_from(["random", "newest"]),
         "fill": st.booleans(),
@@ -59,6 +60,8 @@ def streams(draw, longest=200):
             doubt = (doubt * 3).round() / 3
         doubt *= draw(st.sampled_from([1.0, 1.0, -1.0, 1e12, 1e300, 0.0]))
         labels = torch.randint(-1, 6, (size,), generator=generator)
+        if draw(st.booleans()):  # a run of one class
+            labels[torch.rand(size, generator=generator) < 0.8] = draw(st.integers(-1, 5))
         batches.append((images.contiguous(), doubt, labels))
     return batches
 
@@ -238,7 +241,8 @@ def test_arrays_that_do_not_fit_are_refused_before_anything_changes():
         "timely": np.zeros(9), "real": real, "whole": whole, "sums": sums,
         "table": organiser._table, "free": organiser._free, "counts": organiser._counts,
         "points": np.zeros((size, 6)), "doubt": np.zeros(size),
-        "labels": np.zeros(size, dtype=np.int64), "written": np.zeros((2, size), dtype=np.int64),
+        "labels": np.zeros(size, dtype=np.int64), "doubtful": np.zeros(size, dtype=np.int64),
+            "written": np.zeros((2, size), dtype=np.int64),
     }  # fmt: skip
     for name, array in good.items():
         # The table of timeliness may have any length but none.

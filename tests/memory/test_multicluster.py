@@ -64,6 +64,7 @@ options = st.fixed_dictionaries(
         "age_unit": st.sampled_from(["sample", "step"]),
         "expire_after": st.sampled_from([None, None, 1, 7]),
         "class_quota": st.sampled_from([None, None, 1, 2]),
+        "run_share": st.sampled_from([None, None, 0.6]),
     }
 )
 

@@ -13,7 +13,7 @@ enum { CHUNK = 64 }; /* members weighed at a time */
 typedef struct {
     const double *point; /* (D,) */
     double uncertainty, doubt;
-    int64_t serial, now, label;
+    int64_t serial, now, label, doubtful;
 } Sample;
 
 typedef struct { /* one member of a union of two clusters */
@@ -323,7 +323,7 @@ static int64_t take(const Memory *m, Scratch *room, const Sample *s)
     int64_t member = leaving(m, c, s);
     if (member < 0)
         return append(m, c, s);
-    if (!gives_way(m, c, member, s, gap)) {
+    if (s->doubtful || !gives_way(m, c, member, s, gap)) {
         m->counts[REJECTED]++;
         return -1;
     }
@@ -358,6 +358,7 @@ static void take_each(const Memory *m, Scratch *room, const Batch *batch, int64_
         Sample s = {
             batch->points + row * m->width, batch->uncertainty[row], 0.0, batch->serial + row,
             batch->now + (batch->by_call ? 0 : row), batch->labels[row],
+            batch->doubtful[row],
         };
         s.doubt = m->doubt_weight * s.uncertainty / m->log_classes;
         slots[row] = take(m, room, &s);

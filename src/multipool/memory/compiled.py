@@ -135,6 +135,7 @@ class Compiled(Ledger):
             arrivals.descriptors,
             arrivals.uncertainty,
             arrivals.labels,
+            self.doubtful(arrivals),
             written,
             self.serial,
             self.now,

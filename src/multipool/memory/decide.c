@@ -51,28 +51,30 @@ static PyObject *answer(Py_buffer *buffers, int count, int fits, int64_t written
 
 static PyObject *clusters(PyObject *module, PyObject *args)
 {
-    enum { TIMELY, REAL, WHOLE, SUMS, TABLE, SLOTS, COUNT, POINTS, DOUBTS, MARKS, WRITTEN, ALL };
+    enum { TIMELY, REAL, WHOLE, SUMS, TABLE, SLOTS, COUNT, POINTS, DOUBTS, MARKS, DOUBTFUL, WRITTEN,
+           ALL };
     Memory m;
     Batch batch;
     Py_buffer b[ALL];
     long long capacity, most, width, quota, classes, serial, now;
     (void)module;
     if (!PyArg_ParseTuple(
-            args, "(LLLLpppdddd)Ly*w*w*w*w*w*w*y*y*y*w*LLp", &capacity, &most, &quota, &classes,
+            args, "(LLLLpppdddd)Ly*w*w*w*w*w*w*y*y*y*y*w*LLp", &capacity, &most, &quota, &classes,
             &m.gated, &m.if_worse, &m.age_alone, &m.threshold, &m.doubt_weight, &m.log_classes,
             &m.distance_weight, &width, b, b + 1, b + 2, b + 3, b + 4, b + 5, b + 6, b + 7, b + 8,
-            b + 9, b + 10, &serial, &now, &batch.by_call))
+            b + 9, b + 10, b + 11, &serial, &now, &batch.by_call))
         return NULL;
     m.capacity = capacity, m.most = most, m.width = width, m.quota = quota, m.classes = classes;
     m.timely = b[TIMELY].buf, m.oldest = b[TIMELY].len / 8 - 1;
     m.real = b[REAL].buf, m.whole = b[WHOLE].buf, m.sums = b[SUMS].buf;
     m.clusters = b[TABLE].buf, m.free = b[SLOTS].buf, m.counts = b[COUNT].buf;
     batch.points = b[POINTS].buf, batch.uncertainty = b[DOUBTS].buf, batch.labels = b[MARKS].buf;
+    batch.doubtful = b[DOUBTFUL].buf;
     batch.size = b[MARKS].len / 8, batch.serial = serial, batch.now = now;
     int64_t slots = most * capacity, written = 0;
     int64_t numbers[ALL] = {
         m.oldest + 1, slots * (width + 2), slots * WHOLES, most * 2 * width, most * 4, slots,
-        COUNTS, batch.size * width, batch.size, batch.size, 2 * batch.size,
+        COUNTS, batch.size * width, batch.size, batch.size, batch.size, 2 * batch.size,
     };
     int fits = most > 0 && capacity > 0 && width > 0 && m.oldest >= 0 && fit(b, numbers, ALL);
     fits = fits && within(m.counts[CLUSTERS], 0, most) && within(m.counts[FREE], 0, slots);

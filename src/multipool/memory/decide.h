@@ -52,6 +52,7 @@ typedef struct { /* a batch of B samples, in stream order */
     const double *points;      /* (B, D); not for pools */
     const double *uncertainty; /* (B,) */
     const int64_t *labels;     /* (B,) */
+    const int64_t *doubtful;   /* (B,) whose label is in doubt, so that nobody leaves; not for pools */
     int64_t serial, now;       /* of the first sample */
     int by_call;               /* all have the same index */
 } Batch;

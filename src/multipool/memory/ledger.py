@@ -16,6 +16,7 @@ from multipool.memory.distances import Array
 from multipool.memory.events import new_events
 from multipool.memory.listing import Listing, Members, Whole
 from multipool.memory.options import MultiClusterOptions
+from multipool.memory.runs import Run
 from multipool.memory.view import ClusterView
 
 
@@ -59,6 +60,8 @@ class Ledger(ABC):
         self.now = 0  # its index: the serial number, or the number of the call
         self.covariance: Covariance | None = None
         self.width: int | None = None
+        share = self.options.run_share
+        self.run = None if share is None else Run(self.options.capacity, share)
 
     def widen(self, width: int) -> None:
         """Set D, once."""
@@ -77,6 +80,12 @@ class Ledger(ABC):
         """Return ``(D+2, B)``: descriptor, uncertainty and the uncertainty term of H(x)."""
         doubt = self.options.uncertainty_weight * uncertainty / log(self.options.num_classes)
         return np.vstack((descriptors.T, uncertainty, doubt))
+
+    def doubtful(self, arrivals: Arrivals) -> Whole:
+        """Return 1 where a sample may push nobody out, else 0, ``(B,)``; once for each batch."""
+        if self.run is None:
+            return np.zeros(len(arrivals.labels), dtype=np.int64)
+        return self.run.doubtful(arrivals.labels, arrivals.uncertainty)
 
     def listing(self) -> Listing:
         """Return all members, cluster by cluster in order of creation, then by arrival."""

@@ -56,6 +56,8 @@ class MultiClusterMemory:
             ``age_unit``); older ones stay until they are replaced. Not the paper's.
         draw: a key of ``DRAWS``: which members of a cluster are handed out, ``random`` ones as in
             the paper or the ``newest``.
+        run_share: while one known label has at least this share of the last N samples, a sample of
+            another that is among the less certain half of them pushes nobody out. Not the paper's.
 
     >>> memory = MultiClusterMemory(num_classes=100)
     >>> memory.add(torch.stack((torch.zeros(3, 8, 8), torch.ones(3, 8, 8))))
@@ -88,6 +90,7 @@ class MultiClusterMemory:
         minimum_mass: int | None = None,
         max_age: int | None = None,
         draw: str = "random",
+        run_share: float | None = None,
     ) -> None:
         given = locals()
         given.pop("self")
@@ -119,7 +122,8 @@ class MultiClusterMemory:
     @property
     def nbytes(self) -> int:
         """Bytes taken by images and by all that is kept about them."""
-        return self._store.nbytes + self._organiser.nbytes
+        run = self._organiser.run
+        return self._store.nbytes + self._organiser.nbytes + (run.nbytes if run else 0)
 
     def __len__(self) -> int:
         return len(self._organiser)

@@ -45,6 +45,7 @@ class MultiClusterOptions:
     minimum_mass: int | None = None
     max_age: int | None = None
     draw: str = "random"
+    run_share: float | None = None
 
     def __post_init__(self) -> None:
         whole("num_classes", self.num_classes, 2, MOST_CLASSES)
@@ -73,6 +74,8 @@ class MultiClusterOptions:
             raise ValueError(f"fill must be True or False, got {self.fill!r}")
         if self.horizon is not None and number("horizon", self.horizon, infinite=True) == 0:
             raise ValueError("horizon must be above 0, got 0")
+        if self.run_share is not None and not 0.5 < number("run_share", self.run_share) <= 1:
+            raise ValueError(f"run_share must be above 0.5 and at most 1, got {self.run_share}")
         if self.threshold is not None:
             number("threshold", self.threshold, infinite=True)
         else:

@@ -64,6 +64,7 @@ class Organiser(Ledger):
             np.ascontiguousarray(members.T),
             arrivals.labels.tolist(),
             whole[INDEX].tolist(),
+            self.doubtful(arrivals).tolist(),
             strict=True,
         )
         written = {}
@@ -89,7 +90,7 @@ class Organiser(Ledger):
             start += size
         self.free = list(range(start, self.options.slots))[::-1]
 
-    def _take(self, point: Point, member: Array, label: int, now: int) -> int | None:
+    def _take(self, point: Point, member: Array, label: int, now: int, doubtful: int) -> int | None:
         """Take in one sample; return its slot, or ``None`` if it was turned away."""
         if self._expire_after is not None:
             self._expire(now - self._expire_after)
@@ -108,7 +109,7 @@ class Organiser(Ledger):
             slot = self.free.pop()
             cluster.append(member, slot)
             return slot
-        if not self._scores.gives_way(cluster, leaving, member, gap, now):
+        if doubtful or not self._scores.gives_way(cluster, leaving, member, gap, now):
             self.events["rejected"] += 1
             return None
         slot = cluster.replace(leaving, member)

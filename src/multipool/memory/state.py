@@ -29,6 +29,11 @@ _COVARIANCE: _Kinds = {
     "seen_products": (torch.float64, 2),
 }
 
+_RUN: _Kinds = {
+    "recent_labels": (torch.int64, 1),
+    "recent_uncertainty": (torch.float64, 1),
+}
+
 
 def dump(organiser: Ledger) -> dict[str, Tensor]:
     """Return the organiser's state: members ``(M,)`` in listing order, clusters ``(K,)``."""
@@ -50,6 +55,9 @@ def dump(organiser: Ledger) -> dict[str, Tensor]:
         arrays["seen_count"] = np.array(seen.count if seen else 0)
         arrays["seen_total"] = seen.total if seen else np.zeros(0)
         arrays["seen_products"] = seen.products if seen else np.zeros((0, 0))
+    if organiser.run is not None:
+        arrays["recent_labels"] = organiser.run.labels
+        arrays["recent_uncertainty"] = organiser.run.uncertainty
     return {name: torch.tensor(array) for name, array in arrays.items()}
 
 
@@ -63,6 +71,9 @@ def read(organiser: Ledger, state: Mapping[str, Tensor]) -> Ledger:
             raise ValueError(f"the saved memory does not fit: {sentence}")
     _check_width(options, state["images"], width)
     organiser.serial, organiser.now = int(arrays["next_serial"]), int(arrays["now"])
+    if organiser.run is not None:
+        organiser.run.labels = arrays["recent_labels"]
+        organiser.run.uncertainty = arrays["recent_uncertainty"]
     if organiser.serial == 0:
         return organiser
     organiser.widen(width)
@@ -120,6 +131,8 @@ def _arrays(options: MultiClusterOptions, state: Mapping[str, Tensor]) -> dict[s
     kinds = dict(_KINDS)
     if options.distance == "mahalanobis":
         kinds |= _COVARIANCE
+    if options.run_share is not None:
+        kinds |= _RUN
     check_keys(state, {"images", "dtype", "random", *kinds})
     return {name: host(state, name, dtype, ndim) for name, (dtype, ndim) in kinds.items()}
 
@@ -135,8 +148,13 @@ def _laws(options: MultiClusterOptions, a: dict[str, NDArray[Any]]) -> Iterator[
     yield "one row a member everywhere", all(len(a[name]) == members for name in rows)
     times = ("created", "last_used")
     yield "one entry a cluster everywhere", all(len(a[name]) == clusters for name in times)
-    known = (a["labels"] >= -1) & (a["labels"] < options.num_classes)
+    labels = np.concatenate((a["labels"], a.get("recent_labels", a["labels"])))
+    known = (labels >= -1) & (labels < options.num_classes)
     yield f"labels from -1 to {options.num_classes - 1}", bool(known.all())
+    if options.run_share is not None:
+        seen = min(options.capacity - 1, int(a["next_serial"]))
+        lengths = {len(a[name]) for name in _RUN}
+        yield f"the last {seen} samples must be remembered", lengths == {seen}
     grid = a["descriptors"] * 2.0**24
     yield "descriptors must be multiples of 2^-24", bool((grid == np.round(grid)).all())
     yield from _times(options, a)
