@@ -7,6 +7,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+_BETAS, _EPS = (0.9, 0.999), 1e-8  # of torch's Adam
+
 
 class FlatOptimizer(Protocol):
     """What moves a flat vector ``values`` in place; ``state`` holds all else that it changes."""
@@ -28,21 +30,37 @@ class FlatAdam:
     def __init__(self, values: Tensor, lr: float) -> None:
         self.values = values
         self.lr = lr
-        on_gpu = values.is_cuda
-        self._optimizer = torch.optim.Adam([values], lr=lr, fused=on_gpu, capturable=on_gpu)
         # Torch makes these at the first step; made now, a state saved at any time is complete.
         self.state: dict[str, Tensor] = {
-            "step": torch.zeros((), device=values.device if on_gpu else "cpu"),
+            "step": torch.zeros((), device=values.device if values.is_cuda else "cpu"),
             "exp_avg": torch.zeros_like(values),
             "exp_avg_sq": torch.zeros_like(values),
         }
-        self._optimizer.state[values] = self.state
+        self._optimizer: torch.optim.Adam | None = None
+        if values.is_cuda:
+            self._optimizer = torch.optim.Adam([values], lr=lr, fused=True, capturable=True)
+            self._optimizer.state[values] = self.state
 
     def step(self, gradient: Tensor) -> None:
         """Move the values by one step along ``-gradient``."""
+        if self._optimizer is None:
+            self._step_on_cpu(gradient)
+            return
         self.values.grad = gradient
         self._optimizer.step()
         self.values.grad = None
+
+    @torch.no_grad()
+    def _step_on_cpu(self, gradient: Tensor) -> None:
+        """Do what torch's Adam does to one tensor, without what it asks and looks up around it."""
+        mean, square = self.state["exp_avg"], self.state["exp_avg_sq"]
+        steps = float(self.state["step"].add_(1))
+        mean.lerp_(gradient, 1 - _BETAS[0])
+        square.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1 - _BETAS[1])
+        scale = (1 - _BETAS[1] ** steps) ** 0.5
+        self.values.addcdiv_(
+            mean, square.sqrt().div_(scale).add_(_EPS), value=-self.lr / (1 - _BETAS[0] ** steps)
+        )
 
 
 class FlatSGD:
