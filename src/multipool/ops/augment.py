@@ -7,6 +7,7 @@ itself; so only the central window is computed, on a quarter of the pixels, with
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -100,21 +101,11 @@ class View:
         margin = 0 if self.reflect else _BLUR_RADIUS
         rows, columns = height + 2 * margin, width + 2 * margin
         # Pixels to [-1, 1]: reflection is about pixel centres, clamping about pixel edges.
-        units = (width - 1, height - 1) if self.reflect else (width, height)
-        theta = torch.from_numpy(_inverse_affine(drawn)).to(x.dtype).to(x.device)
-        unit = torch.tensor(units, dtype=x.dtype, device=x.device) / 2
-        xs = torch.arange(columns, dtype=x.dtype, device=x.device) - (columns - 1) / 2
-        ys = torch.arange(rows, dtype=x.dtype, device=x.device) - (rows - 1) / 2
-        base = torch.stack(
-            [
-                xs.expand(rows, -1),
-                ys[:, None].expand(-1, columns),
-                torch.ones_like(xs).expand(rows, -1),
-            ],
-            dim=-1,
-        )  # (rows, columns, 3)
-        grid = base.view(1, -1, 3) @ theta.transpose(1, 2) / unit  # (R, rows * columns, 2)
-        grid = grid.view(-1, rows, columns, 2)
+        units = (max(width - 1, 1), max(height - 1, 1)) if self.reflect else (width, height)
+        unit = np.array(units)[:, None] / 2
+        theta = torch.from_numpy(_inverse_affine(drawn) / unit).to(x.dtype).to(x.device)
+        places = _places(rows, columns, x.dtype, x.device)
+        grid = (places @ theta.transpose(1, 2)).view(-1, rows, columns, 2)
         mode = "reflection" if self.reflect else "border"
         # One grid for all: images stand as channels, whose places the CPU works out together.
         together = len(grid) == 1 and not x.is_cuda
@@ -127,6 +118,15 @@ class View:
             align_corners=self.reflect,
         )
         return warped.view(*x.shape[:2], rows, columns)
+
+
+@functools.lru_cache(maxsize=8)
+def _places(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return x, y and 1 of every pixel about the centre, ``(rows * columns, 3)``."""
+    xs = torch.arange(columns, dtype=dtype, device=device) - (columns - 1) / 2
+    ys = torch.arange(rows, dtype=dtype, device=device) - (rows - 1) / 2
+    xs, ys = xs.expand(rows, -1), ys[:, None].expand(-1, columns)
+    return torch.stack([xs, ys, torch.ones_like(xs)], dim=-1).view(-1, 3)
 
 
 def _factor(values: np.ndarray, x: Tensor) -> float | Tensor:
