@@ -28,14 +28,14 @@ def brightness(images: Tensor, factor: Factor) -> Tensor:
 def contrast(images: Tensor, factor: Factor) -> Tensor:
     """Blend each image with its own mean grey."""
     mean = grey(images.mean(dim=(2, 3), keepdim=True))  # the mean of the greys: both are sums
-    return (images * factor).add_(mean * (1 - factor)).clamp_(0, 1)
+    return torch.lerp(mean, images, factor).clamp_(0, 1)
 
 
 def saturation(images: Tensor, factor: Factor) -> Tensor:
     """Blend each pixel with its grey."""
     if images.shape[1] != 3:
         return images
-    return (images * factor).add_(grey(images) * (1 - factor)).clamp_(0, 1)
+    return torch.lerp(grey(images), images, factor).clamp_(0, 1)
 
 
 def hue(images: Tensor, turns: Factor) -> Tensor:
@@ -49,18 +49,18 @@ def hue(images: Tensor, turns: Factor) -> Tensor:
     if images.shape[1] != 3:
         return images
     red, green, blue = images.split(1, dim=1)  # (B, 1, H, W)
-    value = torch.maximum(torch.maximum(red, green), blue)
-    least = torch.minimum(torch.minimum(red, green), blue)
+    value, least = images.amax(dim=1, keepdim=True), images.amin(dim=1, keepdim=True)
     chroma = value - least
-    wave = torch.sub(red + green + blue - least, images, alpha=2)
-    ahead = torch.cat([green - blue, blue - red, red - green], dim=1)
+    middle = (red + green).add_(blue).sub_(value).sub_(least)
+    rising = torch.cat([green - blue, blue - red, red - green], dim=1)
     turns = turns - (turns.round() if isinstance(turns, Tensor) else round(turns))
+    new = torch.sub(images, middle, alpha=0.5).mul_(2)  # value - chroma * T
     if isinstance(turns, float) and abs(turns) <= 1 / 6:
-        wave.addcmul_(ahead.sign_(), 6 * turns * chroma)  # a peak that is passed stays clamped
+        new.addcmul_(rising.sign_(), -6 * turns * chroma)  # a peak that is passed stays clamped
     else:
-        wave.addcmul_(torch.where(ahead < 0, -1.0, 1.0).to(wave), 6 * turns * chroma)
-        wave = torch.maximum(torch.minimum(wave, 4 * chroma - wave), -2 * chroma - wave)
-    return (value - torch.minimum(wave.clamp_(min=0), chroma)).clamp_(0, 1)
+        wave = value - new + torch.where(rising < 0, -chroma, chroma) * (6 * turns)
+        new = value - torch.maximum(torch.minimum(wave, 4 * chroma - wave), -2 * chroma - wave)
+    return torch.clamp(new, least, value)
 
 
 def gamma(images: Tensor, exponent: Factor) -> Tensor:
