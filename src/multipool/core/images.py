@@ -85,4 +85,4 @@ def check_range(low: float, high: float) -> None:
 
 def as_float(images: Tensor) -> Tensor:
     """Return images as float in [0, 1]: uint8 is divided by 255, float stays as it is."""
-    return images.float() / 255 if images.dtype == torch.uint8 else images
+    return images.float().div_(255) if images.dtype == torch.uint8 else images
