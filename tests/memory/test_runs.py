@@ -55,10 +55,9 @@ def test_a_restored_memory_remembers_the_run():
     doubts = torch.rand(400, generator=generator)
     labels = torch.randint(0, 10, (400,), generator=generator)
     labels[torch.rand(400, generator=generator) < 0.8] = 3
-    whole, first = build("mcm+", 10), build("mcm+", 10)
+    whole, first, second = (build("mcm+", 10, run_share=0.7) for _ in range(3))
     whole.add(images, doubts, labels)
     first.add(images[:150], doubts[:150], labels[:150])
-    second = build("mcm+", 10)
     second.load_state_dict(first.state_dict())
     second.add(images[150:], doubts[150:], labels[150:])
     assert whole.events["rejected"] > 0
@@ -67,7 +66,7 @@ def test_a_restored_memory_remembers_the_run():
 
 
 def test_a_state_with_another_history_is_refused():
-    memory = build("mcm+", 10)
+    memory = build("mcm+", 10, run_share=0.7)
     memory.add(torch.rand(9, 3, 4, 4), labels=torch.arange(9))
     state = memory.state_dict()
     with pytest.raises(ValueError, match="the last 9 samples must be remembered"):

@@ -45,12 +45,9 @@ class Preset:
 #   domain left behind spoils the normalisation statistics of the next one;
 # balanced: at most six members of one pseudo-label in a cluster, because a correlated stream fills
 #   a plain cluster with one class (CIFAR-10-C: 8 points of error);
-# wary: in a run of one class, a doubtful sample of another pushes nobody out, because most of those
-#   are of the one class and mistaken (CIFAR-10-C with long domains: 2 points of error);
 # whole: the batch is topped up to n.
 _TIMELY_AND_BALANCED: dict[str, Option] = {
     "class_quota": 6,
-    "run_share": 0.7,
     "uncertainty_weight": 0.0,
     "distance_weight": 0.0,
     "draw": "newest",
