@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import statistics
 import time
@@ -217,16 +218,18 @@ def _seconds(
     for index, images in enumerate(given):
         if index == warm_up:
             before = [adapter.seconds["memory"] for adapter in adapters]
-        bare = passes if index >= warm_up - _PLAIN_WARM_UP else []
-        marks = [_now(device)]
-        for adapter in adapters:
-            adapter(images)
-            marks.append(_now(device))
-        for bare_pass in bare:
-            bare_pass()
-            marks.append(_now(device))
+        calls: list[Callable[[], object]]
+        calls = [functools.partial(adapter, images) for adapter in adapters]
+        calls += passes if index >= warm_up - _PLAIN_WARM_UP else []
+        # Back and forth: what ran before leaves the caches and the allocator in its own state.
+        order = range(len(calls))[:: 1 - 2 * (index % 2)]
+        taken = [0.0] * len(calls)
+        for position in order:
+            start = _now(device)
+            calls[position]()
+            taken[position] = _now(device) - start
         if index >= warm_up:
-            times.append([end - start for start, end in itertools.pairwise(marks)])
+            times.append(taken)
     parts = list(zip(*times, strict=True))
     medians = [statistics.median(part) for part in parts]
     shares = [
