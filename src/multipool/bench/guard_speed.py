@@ -5,12 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from multipool import methods
-from multipool.bench.methods_speed import _any_source, _now, _walk, every_pair
+from multipool.bench.methods_speed import _any_source, _turn, _walk, every_pair
 from multipool.core import as_float
 from multipool.methods.recovery import CALM
 
@@ -70,16 +71,13 @@ def _in_turn(
 ) -> tuple[float, float, float]:
     """Return the median seconds of a step without, of one with the guard, and of a look."""
     device = given[0].device
-    times: dict[str, list[float]] = {"without": [], "guarded": [], "look": []}
+    times: list[list[float]] = []
     for index, images in enumerate(given):
-        calls: list[tuple[str, Callable[[Tensor], object]]]
-        calls = [("without", free.step), ("guarded", kept.step)]
-        for name, call in [*calls[:: 1 - 2 * (index % 2)], ("look", _looker(kept))]:
-            start = _now(device)
-            call(images)
-            if index >= warm_up:
-                times[name].append(_now(device) - start)
-    without, guarded, look = (statistics.median(values) for values in times.values())
+        taken = _turn([partial(free.step, images), partial(kept.step, images)], index, device)
+        taken += _turn([partial(_looker(kept), images)], index, device)
+        if index >= warm_up:
+            times.append(taken)
+    without, guarded, look = (statistics.median(part) for part in zip(*times, strict=True))
     return without, guarded, look
 
 

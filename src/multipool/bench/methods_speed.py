@@ -221,13 +221,7 @@ def _seconds(
         calls: list[Callable[[], object]]
         calls = [functools.partial(adapter, images) for adapter in adapters]
         calls += passes if index >= warm_up - _PLAIN_WARM_UP else []
-        # Back and forth: what ran before leaves the caches and the allocator in its own state.
-        order = range(len(calls))[:: 1 - 2 * (index % 2)]
-        taken = [0.0] * len(calls)
-        for position in order:
-            start = _now(device)
-            calls[position]()
-            taken[position] = _now(device) - start
+        taken = _turn(calls, index, device)
         if index >= warm_up:
             times.append(taken)
     parts = list(zip(*times, strict=True))
@@ -237,6 +231,19 @@ def _seconds(
         for adapter, start, part in zip(adapters, before, parts, strict=False)
     ]
     return medians[: len(adapters)], medians[len(adapters) :], shares
+
+
+def _turn(calls: Sequence[Callable[[], object]], index: int, device: torch.device) -> list[float]:
+    """Return the seconds of each call; every second turn goes backwards.
+
+    What ran before leaves the caches and the allocator in its own state.
+    """
+    taken = [0.0] * len(calls)
+    for position in range(len(calls))[:: 1 - 2 * (index % 2)]:
+        start = _now(device)
+        calls[position]()
+        taken[position] = _now(device) - start
+    return taken
 
 
 def _least(method: str, bare: list[float]) -> float | None:
