@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from multipool.memory.distances import Array
-
-Whole = NDArray[np.int64]
+from multipool.memory.distances import Array, Whole
 
 # Rows of Cluster.whole; Cluster.real holds the D descriptor rows, then these two.
 SERIAL, INDEX, SLOT, LABEL = range(4)

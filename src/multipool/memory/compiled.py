@@ -10,9 +10,8 @@ import numpy as np
 from multipool.memory import switch
 from multipool.memory.arrivals import Arrivals
 from multipool.memory.cluster import SLOT
-from multipool.memory.distances import Array
+from multipool.memory.distances import Array, Whole
 from multipool.memory.ledger import Ledger
-from multipool.memory.listing import Whole
 from multipool.memory.options import MultiClusterOptions
 from multipool.memory.organiser import Organiser
 from multipool.memory.replacements import timeliness_by_age

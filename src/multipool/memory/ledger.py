@@ -12,9 +12,9 @@ from torch import Tensor
 from multipool.memory.arrivals import Arrivals
 from multipool.memory.cluster import SERIAL
 from multipool.memory.covariance import Covariance
-from multipool.memory.distances import Array
+from multipool.memory.distances import Array, Whole
 from multipool.memory.events import new_events
-from multipool.memory.listing import Listing, Members, Whole
+from multipool.memory.listing import Listing, Members
 from multipool.memory.options import MultiClusterOptions
 from multipool.memory.runs import Run
 from multipool.memory.view import ClusterView

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multipool.memory.cluster import INDEX, LABEL, SERIAL, SLOT, UNCERTAINTY
-from multipool.memory.distances import Array
-
-Whole = NDArray[np.int64]
+from multipool.memory.distances import Array, Whole
 
 
 class Members(Protocol):

@@ -5,18 +5,16 @@ from __future__ import annotations
 from math import dist, inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multipool.memory.arrivals import Arrivals
 from multipool.memory.cluster import INDEX, LABEL, SERIAL, SLOT, Cluster, merge, pack
 from multipool.memory.consolidations import CONSOLIDATIONS
-from multipool.memory.distances import DISTANCES, Array, l2
+from multipool.memory.distances import DISTANCES, Array, Whole, l2
 from multipool.memory.ledger import Ledger
 from multipool.memory.options import MultiClusterOptions
 from multipool.memory.scores import CLOSE, Scores
 from multipool.memory.spawns import SPAWNS, always
 
-Whole = NDArray[np.int64]
 Point = tuple[float, ...]
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from numpy.typing import NDArray
 
-from multipool.memory.distances import Array
-
-Whole = NDArray[np.int64]
+from multipool.memory.distances import Array, Whole
 
 
 class Run:

@@ -148,7 +148,7 @@ def _laws(options: MultiClusterOptions, a: dict[str, NDArray[Any]]) -> Iterator[
     yield "one row a member everywhere", all(len(a[name]) == members for name in rows)
     times = ("created", "last_used")
     yield "one entry a cluster everywhere", all(len(a[name]) == clusters for name in times)
-    labels = np.concatenate((a["labels"], a.get("recent_labels", a["labels"])))
+    labels = np.concatenate([a[name] for name in ("labels", "recent_labels") if name in a])
     known = (labels >= -1) & (labels < options.num_classes)
     yield f"labels from -1 to {options.num_classes - 1}", bool(known.all())
     if options.run_share is not None:
