@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from multipool.bench.prepare import Loader
+from multipool.bench.run.loader import Loader
 from multipool.data.protocol import SourceImages
 
 CLASSES, SIDE = 4, 8

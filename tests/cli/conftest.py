@@ -22,8 +22,8 @@ _spec.loader.exec_module(_bench)
 
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
-    monkeypatch.setattr("multipool.bench.runner.Loader", _bench.TinyLoader)
-    monkeypatch.setattr("multipool.bench.prepare.Loader", _bench.TinyLoader)
+    monkeypatch.setattr("multipool.bench.run.runner.Loader", _bench.TinyLoader)
+    monkeypatch.setattr("multipool.bench.run.loader.Loader", _bench.TinyLoader)
     monkeypatch.setenv("MULTIPOOL_CACHE", str(tmp_path / "cache"))
     return _bench.TinyLoader
 

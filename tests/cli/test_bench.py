@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from multipool.bench.memory_speed import MemoryRow
+from multipool.bench.speed.memory import MemoryRow
 
 
 @pytest.fixture

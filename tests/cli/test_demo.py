@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from multipool.bench import demo
-from multipool.bench.report import FILE
+from multipool.bench.report import demo
+from multipool.bench.report.report import FILE
 from multipool.data import COMMON
 
 

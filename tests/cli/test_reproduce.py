@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from multipool.bench.reproduce import TARGETS
+from multipool.bench.paper import TARGETS
 
 _spec = importlib.util.spec_from_file_location(
-    "invented", Path(__file__).parents[1] / "bench" / "reproduce" / "conftest.py"
+    "invented", Path(__file__).parents[1] / "bench" / "paper" / "conftest.py"
 )
 _invented = importlib.util.module_from_spec(_spec)
 
@@ -22,7 +22,7 @@ def inventing(monkeypatch, tmp_path):
     sys.modules[_spec.name] = _invented
     _spec.loader.exec_module(_invented)
     stand_in = _invented.Invented()
-    monkeypatch.setattr("multipool.bench.reproduce.drive.sweep", stand_in)
+    monkeypatch.setattr("multipool.bench.paper.drive.sweep", stand_in)
     monkeypatch.setenv("MULTIPOOL_CACHE", str(tmp_path / "cache"))
     return stand_in
 
@@ -95,7 +95,7 @@ def test_a_plan_needs_neither_data_nor_weights_here(call, tmp_path):
     code, out, err = call("reproduce", "table2", "table4", *args, "--plan", file)
     assert code == 0
     assert out.strip() == str(file)
-    assert "9 runs; python -m multipool.bench.sweep" in err
+    assert "9 runs; multipool sweep" in err
     plan = json.loads(file.read_text())
     assert plan["base"] == {"device": "cuda"}
     assert {run["weights"] for run in plan["runs"]} == {"w.pt"}

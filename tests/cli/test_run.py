@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from multipool.bench.result import VARYING
+from multipool.bench.run.result import VARYING
 
 SMALL = ("--batch-size", 8, "--device", "cpu")
 
@@ -49,7 +49,7 @@ def test_hyperparameters_reach_method_and_memory(call, tiny):
 
 
 def test_ctrl_c_leaves_what_was_measured_and_resume_goes_on(call, tiny, tmp_path, monkeypatch):
-    import multipool.bench.runner as runner
+    import multipool.bench.run.runner as runner
 
     args = ("run", "--method", "rotta", *SMALL, "--out", tmp_path, "--quiet")
     real = runner.Session.step

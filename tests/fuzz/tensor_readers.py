@@ -13,7 +13,7 @@ from torch import nn
 
 import multipool
 from multipool import models
-from multipool.bench import checkpoint
+from multipool.bench.run import checkpoint
 from multipool.methods import statistics
 from multipool.models import MODELS, Architecture
 

@@ -7,8 +7,8 @@ import numpy as np
 from PIL import Image
 from reader import Reader
 
-from multipool.bench import result as results
-from multipool.bench.summary import sections
+from multipool.bench.report.summary import sections
+from multipool.bench.run import result as results
 from multipool.bench.sweep import grid
 from multipool.data import load
 
@@ -240,7 +240,7 @@ def _make_result(folder: Path) -> Path:
 
 
 def results_settings() -> dict[str, object]:
-    from multipool.bench.experiment import Experiment
+    from multipool.bench.run.experiment import Experiment
 
     return dict(Experiment(method="rotta", memory="mcm").settings())
 

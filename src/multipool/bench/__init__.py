@@ -1,5 +1,8 @@
-"""Experiments as data, the runner, speed measurements, and what makes pages and pictures of them.
+"""Experiments as data, and what is made of them.
 
-``experiment.Experiment`` says what to run; ``runner.run`` runs it and returns a ``Result``. Import
-from the files: a page is made without torch, and a run without matplotlib.
+``run`` does one experiment and writes it down; ``report`` sets results side by side; ``sweep`` does
+many, each once; ``paper`` makes the paper's tables and figures again and ``compare`` asks which
+method suits which stream; ``train`` makes source models and ``speed`` measures. The order, which
+the import contract checks: ``run`` knows none of the others, ``report`` and ``sweep`` build on it
+in that order, ``paper`` and ``compare`` on all three.
 """

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from multipool.bench.corruption_speed import measure_corruptions, overall
-from multipool.bench.environment import resolve
-from multipool.bench.guard_speed import GuardCost, measure_guard
-from multipool.bench.memory_speed import MemoryRow, measure_memory
-from multipool.bench.methods_speed import (
+from multipool.bench.run.environment import resolve
+from multipool.bench.speed.corruptions import measure_corruptions, overall
+from multipool.bench.speed.guard import GuardCost, measure_guard
+from multipool.bench.speed.memory import MemoryRow, measure_memory
+from multipool.bench.speed.methods import (
     Speed,
     every_pair,
     measure_methods,

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from multipool.bench.runner import Progress as Step
+from multipool.bench.run.runner import Progress as Step
 
 
 class Show(Protocol):

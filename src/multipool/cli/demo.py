@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from multipool.bench import demo as work
-from multipool.bench.runner import Progress
+from multipool.bench.report import demo as work
+from multipool.bench.run.runner import Progress
 from multipool.cli import options as o
 from multipool.cli.console import print_json, progress, say, table
 

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from multipool.bench.diagnose import (
+from multipool.bench.report.diagnose_figures import NUMBERS, draw_memory, draw_stream
+from multipool.bench.report.figures import Picture
+from multipool.bench.run.diagnose import (
     IMAGE_DESCRIPTORS,
     SNAPSHOTS,
     Watched,
     diagnose_memory,
     diagnose_stream,
 )
-from multipool.bench.diagnose_figures import NUMBERS, draw_memory, draw_stream
-from multipool.bench.experiment import Experiment, memories
-from multipool.bench.figures import Picture
+from multipool.bench.run.experiment import Experiment, memories
 from multipool.cli import options as o
 from multipool.cli.console import print_json, progress, say, table
 from multipool.core import lookup

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from multipool.bench.experiment import SPLITS, memories
+from multipool.bench.run.experiment import SPLITS, memories
 from multipool.data import DATASETS, PROTOCOLS
 from multipool.methods import METHODS
 from multipool.methods.setup import PRECISIONS

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from multipool.bench.report import report
+from multipool.bench.report.report import report
 from multipool.cli import options as o
 from multipool.cli.console import print_json
 

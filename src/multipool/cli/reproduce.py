@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from multipool.bench.reproduce import (
+from multipool.bench.paper import (
     ALL,
     TARGETS,
     Made,
-    Report,
+    Reproduction,
     Setting,
     assign_weights,
     cases_of,
@@ -200,7 +200,7 @@ def _write_plan(path: Path, names: list[str], setting: Setting, json: bool) -> N
         print_json({"plan": str(path), "runs": count})
         return
     print(path)
-    say(f"{count} runs; python -m multipool.bench.sweep {path} --out DIR")
+    say(f"{count} runs; multipool sweep {path} --out DIR")
 
 
 def _show(made: Made, out: Path, json: bool, quiet: bool) -> None:
@@ -218,7 +218,7 @@ def _show(made: Made, out: Path, json: bool, quiet: bool) -> None:
         say(f"failed: {name}: {sentence}")
 
 
-def _show_report(report: Report, out: Path) -> None:
+def _show_report(report: Reproduction, out: Path) -> None:
     print(f"{report.name}: {report.title}\n{report.face}")
     for block in report.blocks:
         rows = [list(row) for row in block.rows]
@@ -230,7 +230,7 @@ def _show_report(report: Report, out: Path) -> None:
     say(f"written to {out / report.name}.csv and .md{pictures}\n")
 
 
-def _content(report: Report, out: Path) -> dict[str, object]:
+def _content(report: Reproduction, out: Path) -> dict[str, object]:
     cells = [
         {"part": c.part, "row": c.row, "column": c.column, "ours": c.ours, "paper": c.paper}
         for c in report.cells

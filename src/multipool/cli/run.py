@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from multipool.bench.experiment import Experiment
-from multipool.bench.result import FILE, Result
-from multipool.bench.runner import CHECKPOINT_EVERY, run
+from multipool.bench.run.experiment import Experiment
+from multipool.bench.run.result import FILE, Result
+from multipool.bench.run.runner import CHECKPOINT_EVERY, run
 from multipool.cli import options as o
 from multipool.cli.console import print_json, progress, say, table
 from multipool.methods.setup import FALLBACKS

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from multipool.bench.environment import resolve
-from multipool.bench.experiment import Experiment
-from multipool.bench.prepare import Loader
-from multipool.bench.sources import FROM_STATISTICS, make_statistics
+from multipool.bench.run.environment import resolve
+from multipool.bench.run.experiment import Experiment
+from multipool.bench.run.loader import Loader
+from multipool.bench.run.sources import FROM_STATISTICS, make_statistics
 from multipool.cli import options as o
 from multipool.cli.console import print_json, say
 from multipool.methods import statistics

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from multipool.bench.runner import CHECKPOINT_EVERY
-from multipool.bench.runner import Progress as Step
+from multipool.bench.run.runner import CHECKPOINT_EVERY
+from multipool.bench.run.runner import Progress as Step
 from multipool.bench.sweep import (
     BACKENDS,
     Ended,

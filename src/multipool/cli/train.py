@@ -11,9 +11,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from multipool.bench.recipe import SOURCES, Recipe, make_source
-from multipool.bench.train import Progress as Standing
-from multipool.bench.train import TrainConfig
+from multipool.bench.train.recipe import SOURCES, Recipe, make_source
+from multipool.bench.train.train import TrainConfig, TrainProgress
 from multipool.cli import options as o
 from multipool.cli.console import print_json
 from multipool.models import MODELS
@@ -84,7 +83,7 @@ def main(
 
 
 @contextmanager
-def _bar(epochs: int, hidden: bool) -> Iterator[Callable[[Standing], None]]:
+def _bar(epochs: int, hidden: bool) -> Iterator[Callable[[TrainProgress], None]]:
     """Give a function that moves a progress bar on the error stream."""
     columns = (
         TextColumn("epoch {task.fields[epoch]}"),
@@ -96,7 +95,7 @@ def _bar(epochs: int, hidden: bool) -> Iterator[Callable[[Standing], None]]:
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("train", total=None, epoch="-", loss="-")
 
-        def report(now: Standing) -> None:
+        def report(now: TrainProgress) -> None:
             if now.step % _LOOK_EVERY == 0 or now.step == now.steps:
                 bar.update(
                     task,

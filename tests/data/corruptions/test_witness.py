@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from multipool.bench.corruption_speed import _older_numpy, reference_package
+from multipool.bench.speed.corruptions import _older_numpy, reference_package
 from multipool.data.corruptions import CORRUPTIONS, corrupt
 
 package = reference_package()

@@ -1,48 +1,32 @@
-"""The paper's own numbers, a file for every table and figure: rows, columns, and what to know.
+"""The paper's tables and figures by id: run what they need, set ours beside the paper's numbers.
 
-The numbers are those of *One Pool Is Not Enough* (arXiv 2603.21135), as printed. Figures hold what
-the text says about them, since the paper draws them without numbers. Notes say where the paper
-contradicts itself and where it leaves a choice.
+``TARGETS`` holds every id; ``grids`` says which experiment stands in which row and column, so the
+table and the list of its runs are one thing. ``reproduce`` runs what is missing through a sweep
+and writes ``ID.csv``, ``ID.md`` and the figures; runs that several ids share are made once.
+``export`` writes the runs as a sweep's file, for a machine without typer, rich, yaml or matplotlib;
+a folder of results is recognised wherever it was made.
 """
 
-from __future__ import annotations
+from multipool.bench.paper.drive import Made, missing_runs, obstacles, reproduce
+from multipool.bench.paper.plan import cases_of, datasets_of, export
+from multipool.bench.paper.reproduction import Reproduction
+from multipool.bench.paper.setting import SCALES, Setting, assign_weights
+from multipool.bench.paper.targets import ALL, TARGETS, chosen, title
 
-import functools
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib import resources
-
-
-@dataclass(frozen=True)
-class Published:
-    """One table or figure as printed."""
-
-    label: str  # of the paper's source
-    title: str
-    rows: Mapping[str, Mapping[str, float]]
-    notes: tuple[str, ...]
-
-    def value(self, row: str, column: str) -> float | None:
-        """Return a printed number; None where the paper has none.
-
-        >>> published("table2").value("PeTTA", "error")
-        35.8
-        """
-        return self.rows.get(row, {}).get(column)
-
-
-@functools.cache
-def published(name: str) -> Published:
-    """Return the paper's numbers for an id of ``multipool reproduce``."""
-    text = resources.files(__package__).joinpath(f"{name}.json").read_text(encoding="utf-8")
-    content = json.loads(text)
-    return Published(
-        label=content["label"],
-        title=content["title"],
-        rows=content["rows"],
-        notes=tuple(content["notes"]),
-    )
-
-
-__all__ = ["Published", "published"]
+__all__ = [
+    "ALL",
+    "SCALES",
+    "TARGETS",
+    "Made",
+    "Reproduction",
+    "Setting",
+    "assign_weights",
+    "cases_of",
+    "chosen",
+    "datasets_of",
+    "export",
+    "missing_runs",
+    "obstacles",
+    "reproduce",
+    "title",
+]

@@ -3,7 +3,8 @@
 ``read`` turns a file into checked runs (``Planned``), ``make_plan`` says what is done and how
 long the rest may take, ``sweep`` does it with a backend of ``BACKENDS``, ``collect_tables``
 writes the tables. A run's folder is named after its settings, so whatever asks for the same run,
-now or later, finds it. ``python -m multipool.bench.sweep`` needs neither typer nor yaml.
+now or later, finds it. On a machine without the command line's packages,
+``sweep(read("grid.json"), "out")`` does the same as ``multipool sweep``.
 """
 
 from multipool.bench.sweep.collect import collect_tables

@@ -10,9 +10,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from multipool.bench import result as results
-from multipool.bench.result import Result
-from multipool.bench.summary import NO_MEMORY, Row, Section, paired, sections
+from multipool.bench.report.summary import NO_MEMORY, Row, Section, paired, sections
+from multipool.bench.run import result as results
+from multipool.bench.run.result import Result
 from multipool.bench.sweep.planned import RUNS, label_of
 from multipool.core import write_text
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from multipool.bench.sweep.collect import collect_tables
-from multipool.bench.sweep.ledger import Ledger, Tell
+from multipool.bench.sweep.ledger import SweepLedger, Tell
 from multipool.bench.sweep.local import run_local
 from multipool.bench.sweep.options import Options
 from multipool.bench.sweep.planned import Planned
@@ -16,7 +16,7 @@ from multipool.bench.sweep.ray_backend import run_ray
 from multipool.bench.sweep.work import DONE
 from multipool.core import lookup
 
-Backend = Callable[[Ledger, list[Planned], Options], None]
+Backend = Callable[[SweepLedger, list[Planned], Options], None]
 BACKENDS: Mapping[str, Backend] = {"local": run_local, "ray": run_ray}
 
 
@@ -46,7 +46,7 @@ def sweep(
     chosen = lookup(BACKENDS, backend, "backend") if isinstance(backend, str) else backend
     out = Path(out)
     try:
-        with Ledger(runs, out, tell, options.retries) as ledger:
+        with SweepLedger(runs, out, tell, options.retries) as ledger:
             chosen(ledger, list(runs), options)
     finally:
         table = None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from multipool.bench.experiment import Experiment
+from multipool.bench.run.experiment import Experiment
 from multipool.bench.sweep.planned import Planned
 from multipool.core import brief, read_json, unknown
 

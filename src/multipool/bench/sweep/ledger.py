@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from multipool.bench.result import Result
-from multipool.bench.runner import Progress
+from multipool.bench.run.result import Result
+from multipool.bench.run.runner import Progress
 from multipool.bench.sweep.claim import Claims, host
 from multipool.bench.sweep.planned import FAILED, Planned, failure, finished
 from multipool.bench.sweep.work import BROKEN, DONE, STOPPED, Outcome, write_failure
@@ -36,7 +36,7 @@ class News:
 Tell = Callable[[News], None]
 
 
-class Ledger:
+class SweepLedger:
     """The runs of one sweep; a backend takes them from here and brings their outcomes back.
 
     A run that is handed out is claimed, so that no other sweep on the same folder does it too. A
@@ -61,7 +61,7 @@ class Ledger:
         self._mine: set[str] = set()
         self._losses: dict[str, int] = {}
 
-    def __enter__(self) -> Ledger:
+    def __enter__(self) -> SweepLedger:
         return self
 
     def __exit__(

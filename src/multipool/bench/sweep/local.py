@@ -18,8 +18,8 @@ from pathlib import Path
 
 import torch
 
-from multipool.bench.runner import Progress
-from multipool.bench.sweep.ledger import POLL, Ledger
+from multipool.bench.run.runner import Progress
+from multipool.bench.sweep.ledger import POLL, SweepLedger
 from multipool.bench.sweep.options import Options
 from multipool.bench.sweep.planned import Planned
 from multipool.bench.sweep.work import STOPPED, execute
@@ -28,7 +28,7 @@ _GRACE = 60.0  # seconds that an interrupted worker has to write its checkpoint
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-def run_local(ledger: Ledger, runs: list[Planned], options: Options) -> None:
+def run_local(ledger: SweepLedger, runs: list[Planned], options: Options) -> None:
     """Do every run of ``ledger`` in worker processes; Ctrl-C lets them write checkpoints."""
     count = min(options.workers or default_workers(runs), len(runs))
     # A run that names its GPU must see them all; the others are spread over them.
@@ -89,7 +89,7 @@ class _Worker:
 class _Crew:
     """All workers: gives them runs, and replaces those that die."""
 
-    def __init__(self, ledger: Ledger, options: Options, count: int, spread: bool) -> None:
+    def __init__(self, ledger: SweepLedger, options: Options, count: int, spread: bool) -> None:
         self.ledger, self.options, self.count, self.spread = ledger, options, count, spread
         self.workers: list[_Worker | None] = [None] * count
         self.idle_deaths = 0
@@ -179,7 +179,7 @@ def _serve(line: Connection, threads: int, checkpoint_every: int) -> None:
     torch.set_num_threads(threads)
     orders: queue.Queue[tuple[Planned, Path] | None] = queue.Queue()
     threading.Thread(target=_listen, args=(line, orders), daemon=True).start()
-    from multipool.bench.prepare import Loader
+    from multipool.bench.run.loader import Loader
 
     loader = Loader()
     with suppress(KeyboardInterrupt, OSError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from multipool.bench.runner import CHECKPOINT_EVERY
+from multipool.bench.run.runner import CHECKPOINT_EVERY
 
 
 @dataclass(frozen=True)

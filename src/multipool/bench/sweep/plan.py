@@ -11,10 +11,10 @@ from pathlib import Path
 
 import torch
 
-from multipool.bench.environment import resolve
-from multipool.bench.prepare import Loader
-from multipool.bench.result import Result
-from multipool.bench.session import Session
+from multipool.bench.run.environment import resolve
+from multipool.bench.run.loader import Loader
+from multipool.bench.run.result import Result
+from multipool.bench.run.session import Session
 from multipool.bench.sweep.planned import Planned, failure, finished
 
 _APART = ("seed", "memory_options")  # settings that hardly change how long a run takes

@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from multipool.bench import result as results
-from multipool.bench.experiment import Experiment
-from multipool.bench.result import Result
+from multipool.bench.run import result as results
+from multipool.bench.run.experiment import Experiment
+from multipool.bench.run.result import Result
 from multipool.core import write_json
 
 RUNS = "runs"  # the folder of a sweep that holds one folder a run

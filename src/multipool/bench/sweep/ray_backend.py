@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from multipool.bench import result as results
-from multipool.bench.prepare import Loader
-from multipool.bench.sweep.ledger import POLL, Ledger, mark_shared
+from multipool.bench.run import result as results
+from multipool.bench.run.loader import Loader
+from multipool.bench.sweep.ledger import POLL, SweepLedger, mark_shared
 from multipool.bench.sweep.options import Options
 from multipool.bench.sweep.planned import Planned
 from multipool.bench.sweep.work import DONE, Outcome, execute
@@ -21,7 +21,7 @@ from multipool.bench.sweep.work import DONE, Outcome, execute
 _GRACE = 60.0  # seconds that interrupted tasks have to write their checkpoints
 
 
-def run_ray(ledger: Ledger, runs: list[Planned], options: Options) -> None:
+def run_ray(ledger: SweepLedger, runs: list[Planned], options: Options) -> None:
     """Do every run of ``ledger`` on the Ray cluster at ``options.ray_address``.
 
     The driver claims runs and collects outcomes. Tasks write into the sweep's folder where they
@@ -81,7 +81,7 @@ class _Flight:
     def __init__(
         self,
         ray: Any,  # noqa: ANN401
-        ledger: Ledger,
+        ledger: SweepLedger,
         runs: list[Planned],
         options: Options,
         marker: Path,

@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from multipool.bench import checkpoint
-from multipool.bench import result as results
-from multipool.bench.prepare import Loader
-from multipool.bench.result import Result
-from multipool.bench.runner import CHECKPOINT_EVERY, Progress, run
+from multipool.bench.run import checkpoint
+from multipool.bench.run import result as results
+from multipool.bench.run.loader import Loader
+from multipool.bench.run.result import Result
+from multipool.bench.run.runner import CHECKPOINT_EVERY, Progress, run
 from multipool.bench.sweep.planned import FAILED, Planned, finished
 from multipool.core import write_json
 

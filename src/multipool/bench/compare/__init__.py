@@ -1,0 +1,1 @@
+"""Which method for which kind of stream; nothing stands here yet."""

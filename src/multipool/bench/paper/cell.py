@@ -1,0 +1,110 @@
+"""One number of ours beside one of the paper's."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from multipool.bench.paper.entry import LEAST, TableEntry, measured
+from multipool.bench.paper.found import Found
+from multipool.bench.paper.published import Published
+from multipool.bench.report.summary import Gain
+from multipool.bench.run.result import Result
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row and a column, our values by seed, the paper's value, and a row to compare with."""
+
+    row: str
+    column: str
+    values: Mapping[int, float] = field(default_factory=dict)
+    paper: float | None = None
+    part: str = ""
+    against: str = ""
+    others: Mapping[int, float] = field(default_factory=dict)  # of the row compared with
+    paper_gain: float | None = None  # the paper's difference between the two rows
+    least: bool = False  # the least over the seeds counts, not the mean
+    dataset: str = ""  # that ours was measured on
+
+    @property
+    def ours(self) -> float | None:
+        """Return our value over all seeds."""
+        values = list(self.values.values())
+        if not values:
+            return None
+        return min(values) if self.least else statistics.fmean(values)
+
+    @property
+    def std(self) -> float | None:
+        """Return the standard deviation over seeds; None for one, and where the least counts."""
+        if self.least or len(self.values) < 2:
+            return None
+        return statistics.stdev(self.values.values())
+
+    @property
+    def difference(self) -> float | None:
+        """Return our value less the paper's."""
+        return None if self.ours is None or self.paper is None else self.ours - self.paper
+
+    @property
+    def gain(self) -> Gain | None:
+        """Return the difference to the row compared with, seed by seed, with its standard error."""
+        pairs = [self.values[s] - self.others[s] for s in self.values if s in self.others]
+        if not pairs:
+            return None
+        spread = statistics.stdev(pairs) / len(pairs) ** 0.5 if len(pairs) > 1 else None
+        return Gain(statistics.fmean(pairs), spread, len(pairs))
+
+
+def fill(entries: Iterable[TableEntry], found: Found, paper: Published) -> list[Cell]:
+    """Return a cell for every entry."""
+    entries = list(entries)
+    read: dict[int, dict[int, Result]] = {}
+    values = {}
+    for entry in entries:
+        runs = read.setdefault(id(entry.case), found.runs(entry.case))
+        numbers = {seed: measured(run, entry.measure) for seed, run in runs.items()}
+        values[_key(entry)] = {s: v for s, v in numbers.items() if v is not None}
+    place = found.setting.dataset
+    return [_cell(entry, values, paper, place(entry.case.dataset)) for entry in entries]
+
+
+Key = tuple[str, str, str]
+
+
+def _cell(
+    entry: TableEntry, values: Mapping[Key, Mapping[int, float]], paper: Published, dataset: str
+) -> Cell:
+    cell = Cell(
+        row=entry.row,
+        column=entry.column,
+        values=values[_key(entry)],
+        paper=paper.value(paper_row(entry.row), entry.column),
+        part=entry.part,
+        least=entry.measure in LEAST,
+        dataset=dataset,
+    )
+    if not entry.against:
+        return cell
+    base = paper.value(paper_row(entry.against), entry.column)
+    return replace(
+        cell,
+        against=entry.against,
+        others=values.get((entry.part, entry.against, entry.column), {}),
+        paper_gain=None if base is None or cell.paper is None else cell.paper - base,
+    )
+
+
+def paper_row(row: str) -> str:
+    """Return the paper's row that a row of ours stands beside: two readings share one.
+
+    >>> paper_row("LAME (RBF)"), paper_row("PeTTA")
+    ('LAME', 'PeTTA')
+    """
+    return {"LAME (RBF)": "LAME", "RDumb as RoTTA with resets": "RDumb"}.get(row, row)
+
+
+def _key(entry: TableEntry) -> Key:
+    return entry.part, entry.row, entry.column

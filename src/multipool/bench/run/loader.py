@@ -1,0 +1,60 @@
+"""Load what an experiment needs, and keep it for the next experiment that needs the same."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from multipool import data, models
+from multipool.bench.run.experiment import Experiment
+from multipool.data import Dataset
+
+
+class Loader:
+    """The last dataset and the last model asked for; runs in a row load them once.
+
+    Nothing it hands out is changed by a run: datasets are read only, adapters copy the model.
+    """
+
+    def __init__(self) -> None:
+        self._dataset: tuple[object, Dataset] | None = None
+        self._model: tuple[object, nn.Module] | None = None
+
+    def dataset(self, experiment: Experiment) -> Dataset:
+        """Return the experiment's dataset."""
+        options = experiment.data()
+        key = (experiment.dataset, options)
+        if self._dataset is None or self._dataset[0] != key:
+            self._dataset = (key, data.DATASETS[experiment.dataset](options))
+        return self._dataset[1]
+
+    def model(self, experiment: Experiment, num_classes: int, device: torch.device) -> nn.Module:
+        """Return the experiment's source model on ``device``."""
+        name = experiment.weights_name()
+        architecture = experiment.model if experiment.model in models.MODELS else None
+        key = (name, _stamp(name), architecture, num_classes, device)
+        if self._model is None or self._model[0] != key:
+            model = models.load(name, num_classes=num_classes, architecture=architecture)
+            self._model = (key, model.to(device))
+        return self._model[1]
+
+
+def digest(model: nn.Module) -> str:
+    """Return a short name for the exact values of a model: the same weights, the same name."""
+    total = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        total.update(name.encode())
+        total.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return total.hexdigest()[:16]
+
+
+def _stamp(name: str) -> object:
+    """Return what changes when a file is replaced by another of the same name."""
+    path = models.SHIPPED.get(name, Path(name))
+    if not path.is_file():
+        return None
+    facts = path.stat()
+    return (facts.st_mtime_ns, facts.st_size)

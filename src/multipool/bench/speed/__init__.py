@@ -1,0 +1,1 @@
+"""How fast methods, memories, the guard and corruptions are, and what they are compared with."""

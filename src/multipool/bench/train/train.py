@@ -1,0 +1,191 @@
+"""Train a source model: SGD with Nesterov momentum, a cosine schedule, and a resumable loop."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from multipool.bench.train.augment import augmix, crop_and_flip, jitter
+from multipool.core import ImageSet, as_float, read_tensors, torch_generator, write_tensors
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Usual settings for small images (wide residual networks)."""
+
+    epochs: int = 30
+    batch_size: int = 128
+    lr: float = 0.1  # at the start; the cosine takes it to zero
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    crop: int = 4  # pixels an image is shifted by at most
+    flip: bool = True
+    augmix: bool = False
+    jitter: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "lr"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        for name in ("weight_decay", "crop", "seed"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        if not 0 < self.momentum < 1:
+            raise ValueError(f"momentum must lie between 0 and 1, got {self.momentum}")
+
+
+@dataclass(frozen=True)
+class TrainProgress:
+    """Where the training stands after a step; counts start at 1."""
+
+    epoch: int
+    step: int
+    steps: int  # in an epoch
+    loss: Tensor  # 0-d, on the training device: reading it waits for the step to finish
+
+
+def train(
+    model: nn.Module,
+    images: ImageSet,
+    config: TrainConfig = TrainConfig(),
+    *,
+    device: torch.device | str = "cpu",
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    report: Callable[[TrainProgress], None] | None = None,
+) -> nn.Module:
+    """Train ``model`` in place on ``images`` and return it, in evaluation mode, on ``device``.
+
+    With a ``checkpoint`` the state is written there after each epoch; ``resume`` continues from
+    it (or starts, if there is none), on the CPU bit for bit as if there had been no break. On a
+    GPU the forward pass runs in bfloat16.
+    """
+    device = torch.device(device)
+    model.to(device=device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+    optimizer = torch.optim.SGD(
+        model.parameters(),
+        lr=config.lr,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+        nesterov=True,
+    )
+    started = 0
+    if resume and checkpoint is not None and Path(checkpoint).is_file():
+        started = _restore(Path(checkpoint), model, optimizer, config, len(images))
+    for epoch in range(started, config.epochs):
+        _epoch(model, optimizer, images, config, epoch, device, report)
+        if checkpoint is not None:
+            _store(Path(checkpoint), model, optimizer, config, len(images), epoch + 1)
+    return model.eval()
+
+
+@torch.no_grad()
+def error_percent(model: nn.Module, images: ImageSet, batch_size: int = 500) -> float:
+    """Return the percentage of wrong predictions of a model in evaluation mode."""
+    model.eval()
+    device = next(model.parameters()).device
+    wrong = sum(
+        int((model(as_float(batch.to(device))).argmax(dim=1).cpu() != labels).sum())
+        for batch, labels in zip(
+            images.images.split(batch_size), images.labels.split(batch_size), strict=True
+        )
+    )
+    return 100.0 * wrong / len(images)
+
+
+@torch.no_grad()
+def round_to_half(model: nn.Module) -> nn.Module:
+    """Round all weights in place to what half precision holds, so that a half file is exact."""
+    for tensor in model.state_dict().values():
+        if tensor.is_floating_point():
+            tensor.copy_(tensor.half())
+    return model
+
+
+def _epoch(
+    model: nn.Module,
+    optimizer: torch.optim.SGD,
+    images: ImageSet,
+    config: TrainConfig,
+    epoch: int,
+    device: torch.device,
+    report: Callable[[TrainProgress], None] | None,
+) -> None:
+    """Pass over the images once, in an order that seed and epoch decide."""
+    # A generator of its own for each epoch: a resumed run has nothing to restore.
+    generator = torch_generator(config.seed * 100_003 + epoch)
+    steps = max(1, len(images) // config.batch_size)  # a last, smaller batch would skew the norms
+    order = torch.randperm(len(images), generator=generator)
+    for step in range(steps):
+        done = (epoch * steps + step) / (config.epochs * steps)
+        for group in optimizer.param_groups:
+            group["lr"] = config.lr * 0.5 * (1 + math.cos(math.pi * done))
+        batch = images.take(order[step * config.batch_size : (step + 1) * config.batch_size])
+        inputs = _augment(batch.images.to(device), generator, config)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            logits = model(inputs)
+        loss = F.cross_entropy(logits.float(), batch.labels.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if report is not None:
+            report(TrainProgress(epoch + 1, step + 1, steps, loss.detach()))
+
+
+def _augment(images: Tensor, generator: torch.Generator, config: TrainConfig) -> Tensor:
+    """Return a batch for training: float ``(B, 3, H, W)`` in [0, 1]."""
+    images = as_float(crop_and_flip(images, generator, config.crop, config.flip))
+    if config.augmix:
+        images = augmix(images, generator)
+    if config.jitter:
+        images = jitter(images, generator)
+    return images.contiguous(memory_format=torch.channels_last)
+
+
+def _describe(config: TrainConfig, count: int) -> str:
+    """Return what a checkpoint must agree on to be continued."""
+    return json.dumps({**asdict(config), "images": count}, sort_keys=True)
+
+
+def _store(
+    path: Path,
+    model: nn.Module,
+    optimizer: torch.optim.SGD,
+    config: TrainConfig,
+    count: int,
+    epochs_done: int,
+) -> None:
+    """Write weights, statistics and momentum, atomically."""
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    for name, parameter in model.named_parameters():
+        tensors[f"momentum.{name}"] = optimizer.state[parameter]["momentum_buffer"]
+    write_tensors(path, tensors, {"run": _describe(config, count), "epochs": str(epochs_done)})
+
+
+def _restore(
+    path: Path, model: nn.Module, optimizer: torch.optim.SGD, config: TrainConfig, count: int
+) -> int:
+    """Put model and optimiser into the stored state and return the number of epochs done."""
+    tensors, metadata = read_tensors(path)
+    if metadata.get("run") != _describe(config, count):
+        raise ValueError(
+            f"the checkpoint {path} belongs to a run with other settings; "
+            "use the same ones or start without resuming"
+        )
+    try:
+        values = {name: tensors[f"model.{name}"] for name in model.state_dict()}
+        model.load_state_dict(values)
+        for name, parameter in model.named_parameters():
+            buffer = torch.empty_like(parameter).copy_(tensors[f"momentum.{name}"])
+            optimizer.state[parameter]["momentum_buffer"] = buffer.detach()
+        return int(metadata["epochs"])
+    except (KeyError, ValueError, RuntimeError):
+        raise ValueError(f"the checkpoint {path} does not fit {type(model).__name__}") from None
