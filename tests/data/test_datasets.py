@@ -106,4 +106,4 @@ def test_the_real_tiny_imagenet_archive_loads_as_it_is(shared):
     assert np.bincount(dataset.labels("brightness")).tolist() == [50] * 200
     assert dataset.images("brightness", np.array([0, 9999])).shape == (2, 3, 64, 64)
     assert list(dataset.classes) == sorted(dataset.classes)
-    assert len(dataset.source("train").labels) == 10_000
+    assert len(dataset.source("test").labels) == 10_000

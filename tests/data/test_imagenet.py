@@ -110,20 +110,24 @@ def test_copies_from_a_validation_folder_are_made_when_asked_for_and_kept(
     assert not list(own_cache.rglob("*.part"))
 
 
-def test_source_images_are_the_training_folder_or_the_validation_folder_with_a_note(
-    tmp_path, class_tree
-):
+def test_source_images_are_the_training_folder_or_the_validation_folder(tmp_path, class_tree):
     class_tree(tmp_path / "val", WNIDS)
-    assert "no ImageNet training images" in load("imagenet-c", tmp_path).source().note
+    test = load("imagenet-c", tmp_path).source("test")
+    assert (len(test.labels), test.split) == (6, "test")
+    with pytest.raises(FileNotFoundError, match="put train/<wnid>/"):
+        load("imagenet-c", tmp_path).source("train")
     class_tree(tmp_path / "train", WNIDS, each=3)
     source = load("imagenet-c", tmp_path).source()
-    assert (len(source.labels), source.note) == (9, "")
+    assert (len(source.labels), source.split) == (9, "train")
     assert next(iter(source))[0].shape == (9, 3, 224, 224)
 
 
 def test_official_folders_without_clean_pictures_have_no_source(official):
+    dataset = load("imagenet-c", official, domains=TWO)
     with pytest.raises(FileNotFoundError, match="no ImageNet pictures in"):
-        load("imagenet-c", official, domains=TWO).source()
+        dataset.source("test")
+    with pytest.raises(FileNotFoundError, match="no ImageNet training images in"):
+        dataset.source("train")
 
 
 PEAK = """

@@ -29,7 +29,7 @@ def numbered(count=50, domains=("a", "b", "c"), severities=(), lazy=False, own_l
         return image
 
     def source_of(split):
-        return SourceImages(np.arange(100) % 10, lambda rows: read("a", 0, rows))
+        return SourceImages(np.arange(100) % 10, lambda rows: read("a", 0, rows), "train")
 
     return AssembledDataset(
         name="numbered",

@@ -64,12 +64,57 @@ def test_labels_are_positions_among_the_sorted_wnids(tmp_path, jpeg, write, own_
     assert torch.equal(again.source("test").whole().images, dataset.source("test").whole().images)
 
 
-def test_without_training_images_the_validation_images_serve_and_a_note_says_so(tmp_path, jpeg):
+def test_validation_images_never_serve_as_training_images(tmp_path, jpeg):
     write_tar(official(jpeg), tmp_path)
+    dataset = load("tiny-imagenet-c", tmp_path, domains=TWO)
+    with pytest.raises(FileNotFoundError, match="tiny-imagenet-200-train2k.tar there"):
+        dataset.source("train")
+    test = dataset.source("test")
+    assert (len(test.labels), test.split) == (6, "test")
+    assert test.note.startswith("the source data are 6 clean test images, of which the stream")
+
+
+def write_training(root, files):
+    with tarfile.open(root / "tiny-imagenet-200-train2k.tar", "w") as file:
+        for name, content in files.items():
+            info = tarfile.TarInfo(f"tiny-imagenet-200/{name}")
+            info.size = len(content)
+            file.addfile(info, io.BytesIO(content))
+
+
+def test_a_training_archive_is_decoded_once_with_the_labels_of_the_stream(
+    tmp_path, jpeg, own_cache
+):
+    write_tar(official(jpeg), tmp_path)
+    pictures = {
+        f"train/{wnid}/images/{wnid}_{i}.JPEG": jpeg((200, 40 * c, 90 * i))
+        for c, wnid in enumerate(("n02", "n03"))
+        for i in range(2)
+    }
+    write_training(tmp_path, {**pictures, "train/n02/n02_boxes.txt": b"boxes"})
     source = load("tiny-imagenet-c", tmp_path, domains=TWO).source("train")
-    assert len(source.labels) == 6
-    assert "no Tiny-ImageNet training images" in source.note
-    assert load("tiny-imagenet-c", tmp_path, domains=TWO).source("test").note == ""
+    assert source.labels.tolist() == [1, 1, 2, 2]
+    greens = source.read(np.arange(4))[:, 1].float().mean(dim=(1, 2))
+    assert torch.allclose(greens, torch.tensor([0.0, 0.0, 40.0, 40.0]), atol=3)
+    assert len(list((own_cache / "tiny-imagenet-200").glob("train-*.npz"))) == 1
+    again = load("tiny-imagenet-c", tmp_path, domains=TWO).source("train")
+    assert torch.equal(again.whole().images, source.whole().images)
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        ({"train/n99/images/a.JPEG": b"x"}, "has pictures of n99, none of the 3 classes"),
+        ({"train/n01/images/a.JPEG": b"junk"}, "a.JPEG of .* does not decode as an image"),
+        ({"val/images/a.JPEG": b"x"}, "has no tiny-imagenet-200/train/<wnid>/images"),
+    ],
+)
+def test_a_wrong_training_archive_is_one_sentence(tmp_path, jpeg, files, sentence):
+    write_tar(official(jpeg), tmp_path)
+    write_training(tmp_path, files)
+    with pytest.raises((ValueError, FileNotFoundError), match=sentence) as caught:
+        load("tiny-imagenet-c", tmp_path, domains=TWO).source("train")
+    assert "\n" not in str(caught.value)
 
 
 def test_training_images_are_used_where_they_are(tmp_path, jpeg, class_tree):
@@ -78,7 +123,7 @@ def test_training_images_are_used_where_they_are(tmp_path, jpeg, class_tree):
         class_tree(tmp_path / "tiny-imagenet-200" / "train" / wnid, ["images"], each=3)
     source = load("tiny-imagenet-c", tmp_path, domains=TWO).source("train")
     assert source.labels.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    assert source.note == ""
+    assert source.split == "train"
     assert source.read(np.array([8, 0])).shape == (2, 3, 64, 64)
 
 

@@ -34,9 +34,9 @@ class CleanSet:
         total.update(str(self.images.shape).encode())
         return total.hexdigest()
 
-    def source(self, note: str = "") -> SourceImages:
-        """Return the same images as a source set."""
-        return SourceImages(self.labels, lambda rows: gather(self.images, rows), note=note)
+    def source(self, split: str) -> SourceImages:
+        """Return the same images as a source set of that name."""
+        return SourceImages(self.labels, lambda rows: gather(self.images, rows), split)
 
 
 def gather(images: Bytes, rows: Ints) -> Tensor:

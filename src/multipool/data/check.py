@@ -25,7 +25,7 @@ TRACES: dict[str, tuple[str, ...]] = {
     "shapes-c": (),
     "cifar10-c": cifar.traces(10),
     "cifar100-c": cifar.traces(100),
-    "tiny-imagenet-c": (*tiny.OFFICIAL, tiny.HOME, *tiny.ARCHIVES, tiny.ANNOTATIONS),
+    "tiny-imagenet-c": tiny.TRACES,
     "imagenet-c": (*imagenet.OFFICIAL, *imagenet.VALIDATION, *COMMON),
     "domainnet126": (*domainnet.FOLDERS, *(f"{d}_list.txt" for d in domainnet.TARGETS)),
     "folder": (".",),

@@ -60,7 +60,7 @@ def _cifar(num_classes: int, options: DataOptions) -> AssembledDataset:
         domains=domains,
         labels_of=labels_of,
         read=read,
-        source_of=lambda split: clean(split).source(),
+        source_of=lambda split: clean(split).source(split),
         classes=classes,
         severities=SEVERITIES,
         severity=options.severity,

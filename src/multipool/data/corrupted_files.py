@@ -35,9 +35,12 @@ def official_files(
     root: Path,
     framing: Framing,
     options: DataOptions,
-    source_of: Callable[[str], SourceImages],
+    source_of: Callable[[str, tuple[str, ...]], SourceImages],
 ) -> AssembledDataset:
-    """Return a dataset over ``root/<corruption>/<severity>/<class>/<image>``, decoded lazily."""
+    """Return a dataset over ``root/<corruption>/<severity>/<class>/<image>``, decoded lazily.
+
+    ``source_of(split, classes)`` gives the clean images, with labels as positions in ``classes``.
+    """
     domains = corruptions(options.domains)
     for domain in domains:
         place = root / domain / str(options.severity)
@@ -63,7 +66,7 @@ def official_files(
         domains=domains,
         labels_of=lambda domain: files(domain).labels,
         read=read,
-        source_of=source_of,
+        source_of=lambda split: source_of(split, classes),
         classes=classes,
         severities=SEVERITIES,
         severity=options.severity,

@@ -22,7 +22,8 @@ def domainnet126(options: DataOptions = DataOptions()) -> AssembledDataset:
     """Return DomainNet-126 from ``<domain>_list.txt`` files with ``relative/path label`` lines.
 
     Pictures are scaled to 256 x 256 and the central 224 x 224 is kept. There is one list of real
-    pictures, so both splits of the source are all of them.
+    pictures, and a source model learns from it: whichever split is asked for, they come as
+    ``"train"``. A stream that shows them has no source left.
     """
     name = "domainnet126"
     root = _root(data_folder(options.data_dir, name))
@@ -33,8 +34,13 @@ def domainnet126(options: DataOptions = DataOptions()) -> AssembledDataset:
     files = cache(lambda domain: _files(root, domain))
 
     def source_of(split: str) -> SourceImages:
+        if SOURCE in domains:
+            raise FileNotFoundError(
+                f"the source images of {name} are the {SOURCE} pictures, which this stream shows; "
+                f"leave {SOURCE} out of the domains"
+            )
         real = files(SOURCE)
-        return SourceImages(real.labels, real.read)
+        return SourceImages(real.labels, real.read, "train")
 
     return AssembledDataset(
         name=name,
@@ -61,7 +67,9 @@ def _root(folder: Path) -> Path:
 def _list_file(root: Path, domain: str) -> Path:
     path = root / f"{domain}_list.txt"
     if not path.is_file():
-        raise FileNotFoundError(f"{root} has no {path.name}, the list of the {domain} pictures")
+        raise FileNotFoundError(
+            f"{root} has no {path.name}: put the list of the {domain} pictures there"
+        )
     return path
 
 

@@ -18,7 +18,9 @@ def folder(options: DataOptions = DataOptions()) -> AssembledDataset:
     """Return ``ROOT/<domain>/<class>/<image>``; ``ROOT/source/<class>/`` are the source images.
 
     Domains are visited in sorted order unless they are named; classes are the sorted names over
-    all folders. The shorter side is scaled to ``size`` (224 if not given) and the centre is kept.
+    all folders. Source images are one set and never a domain: they come as ``"train"`` whichever
+    split is asked for. The shorter side is scaled to ``size`` (224 if not given) and the centre is
+    kept.
     """
     root = data_folder(options.data_dir, "folder")
     present = folders(root)
@@ -42,7 +44,7 @@ def folder(options: DataOptions = DataOptions()) -> AssembledDataset:
             raise FileNotFoundError(
                 f"there are no source images: put them into {root / SOURCE}/<class>/"
             )
-        return SourceImages(files(SOURCE).labels, files(SOURCE).read)
+        return SourceImages(files(SOURCE).labels, files(SOURCE).read, "train")
 
     return AssembledDataset(
         name="folder",

@@ -8,7 +8,7 @@ from pathlib import Path
 from multipool.data.assembled import AssembledDataset
 from multipool.data.corrupted_files import FileCopies, label_names, official_files, pick_files
 from multipool.data.domains import SEVERITIES, corruptions
-from multipool.data.files import FileImages, Framing, class_folders
+from multipool.data.files import Framing, class_folders
 from multipool.data.places import cache_folder, data_folder, first_existing
 from multipool.data.protocol import DataOptions, SourceImages
 
@@ -30,13 +30,18 @@ def imagenet_c(options: DataOptions = DataOptions()) -> AssembledDataset:
     folder = data_folder(options.data_dir, name)
     if options.image_list is None and (folder / IMAGE_LIST).is_file():
         options = replace(options, image_list=folder / IMAGE_LIST)
+
+    def source_of(split: str, classes: tuple[str, ...]) -> SourceImages:
+        if split == "train":
+            return _training(folder, classes)
+        pictures = pick_files(_validation(folder), classes, FRAMING, options)
+        return SourceImages(pictures.labels, pictures.read, "test")
+
     official = first_existing(folder, OFFICIAL)
     if official is None and any((folder / c).is_dir() for c in corruptions(options.domains)):
         official = folder
     if official is not None:
-        return official_files(
-            name, official, FRAMING, options, lambda split: _source(folder, split, options)
-        )
+        return official_files(name, official, FRAMING, options, source_of)
     place = _validation(folder)
     classes = label_names(options, place)
     files = pick_files(place, classes, FRAMING, options)
@@ -47,7 +52,7 @@ def imagenet_c(options: DataOptions = DataOptions()) -> AssembledDataset:
         domains=corruptions(options.domains),
         labels_of=lambda domain: files.labels,
         read=FileCopies(files, cache_folder(options.cache_dir) / name, options.seed),
-        source_of=lambda split: _source(folder, split, options),
+        source_of=lambda split: source_of(split, classes),
         classes=classes,
         severities=SEVERITIES,
         severity=options.severity,
@@ -55,16 +60,16 @@ def imagenet_c(options: DataOptions = DataOptions()) -> AssembledDataset:
     )
 
 
-def _source(folder: Path, split: str, options: DataOptions) -> SourceImages:
-    """Return the training folder if there is one, else the validation pictures with a note."""
-    train = first_existing(folder, TRAINING) if split == "train" else None
-    if train is not None:
-        files: FileImages = class_folders(train, label_names(options, train), FRAMING)
-        return SourceImages(files.labels, files.read)
-    place = _validation(folder)
-    files = pick_files(place, label_names(options, place), FRAMING, options)
-    note = f"there are no ImageNet training images in {folder}; validation images serve as source"
-    return SourceImages(files.labels, files.read, note=note if split == "train" else "")
+def _training(folder: Path, classes: tuple[str, ...]) -> SourceImages:
+    """Return the training pictures; a stream shows the validation ones, which never stand in."""
+    train = first_existing(folder, TRAINING)
+    if train is None:
+        raise FileNotFoundError(
+            f"no ImageNet training images in {folder}: put train/<wnid>/*.JPEG there "
+            "('multipool data list' says where to get them)"
+        )
+    files = class_folders(train, classes, FRAMING)
+    return SourceImages(files.labels, files.read, "train")
 
 
 def _validation(folder: Path) -> Path:

@@ -57,7 +57,7 @@ class SourceImages:
 
     labels: Ints  # (N,)
     read: Callable[[Ints], Tensor]  # rows (B,) -> uint8 (B, C, H, W)
-    note: str = ""  # what a user should know about these images, one sentence
+    split: str  # what they are: "test" images are what a stream shows, "train" ones never are
     batch_size: int = 64
     seed: int = 0
 
@@ -70,6 +70,23 @@ class SourceImages:
     def __len__(self) -> int:
         """Return the number of batches."""
         return -(-len(self.labels) // self.batch_size)
+
+    @property
+    def note(self) -> str:
+        """What a reader of a result should know about these images, one sentence.
+
+        >>> SourceImages(np.zeros(2000), lambda rows: torch.empty(0), "train").note
+        'the source data are 2,000 training images, none of which the stream shows'
+        """
+        if self.split == "train":
+            return (
+                f"the source data are {len(self.labels):,} training images, "
+                "none of which the stream shows"
+            )
+        return (
+            f"the source data are {len(self.labels):,} clean {self.split} images, of which the "
+            "stream shows corrupted copies; training images are taken with --source train"
+        )
 
     def whole(self) -> ImageSet:
         """Return all images at once, in the order of the files."""
@@ -115,4 +132,8 @@ class Dataset(Protocol):
         """Return rows of a domain, uint8 ``(B, C, H, W)``; None is the dataset's own severity."""
 
     def source(self, split: str = "train") -> SourceImages:
-        """Return clean source images, or raise ``FileNotFoundError`` that says what is missing."""
+        """Return clean source images, or raise ``FileNotFoundError`` that says what is missing.
+
+        No image of ``"train"`` is shown by a stream, clean or corrupted: methods may learn from
+        its labels. ``split`` of what comes back says which images they are.
+        """
