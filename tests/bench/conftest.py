@@ -38,7 +38,7 @@ class TinyData:
 
     def source(self, split="train"):
         labels = self.labels("plain")
-        return SourceImages(labels, lambda rows: self.images("plain", rows), note="tiny source")
+        return SourceImages(labels, lambda rows: self.images("plain", rows), split)
 
     def _draw(self, row, shift):
         rng = np.random.default_rng(row)

@@ -60,6 +60,5 @@ def main(
     say(f"{int(found.counts.sum())} images of {opened.num_classes} classes", quiet)
     if few:
         say(f"note: {few} classes got fewer than 2 images and take the overall statistics", quiet)
-    if images.note:
-        say(f"note: {images.note}", quiet)
+    say(f"note: {images.note}", quiet)
     print(out)

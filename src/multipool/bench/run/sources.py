@@ -17,15 +17,21 @@ from multipool.ops import Network
 
 # These methods start from per-class feature statistics; the others want the images themselves.
 FROM_STATISTICS = ("petta", "neo")
+# These learn from the labels of their source images, so they never get those of the stream.
+READ_LABELS = ("rmt",)
 
 
 def source_for(
     experiment: Experiment, dataset: Dataset, model: nn.Module, digest: str, notes: list[str]
 ) -> object:
-    """Return what ``adapt`` takes as ``source``; adds to ``notes`` what a reader should know."""
+    """Return what ``adapt`` takes as ``source``; adds to ``notes`` which images those are."""
     images = dataset.source(experiment.source_split())
-    if images.note:
-        notes.append(images.note)
+    if experiment.method in READ_LABELS and images.split != "train":
+        raise ValueError(
+            f"{experiment.method} learns from the labels of its source images, so they must be "
+            f"training images, got the {images.split} split; leave --source out or say train"
+        )
+    notes.append(images.note)
     if experiment.method not in FROM_STATISTICS:
         return images
     path = statistics_path(experiment, images, digest, next(model.parameters()).device)
