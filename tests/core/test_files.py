@@ -1,6 +1,8 @@
 """A file is the old one or the new one, and a bad one is one sentence."""
 
 import json
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -87,7 +89,7 @@ def test_a_writer_killed_at_any_byte_or_step_leaves_the_old_file_or_the_new_one(
     assert found["killed, the new file"] >= 2  # after the rename
 
 
-@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.chmod", "pathlib.Path.replace"])
+@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
 def test_a_step_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step):
     path = tmp_path / "a.txt"
     write_text(path, "old")
@@ -119,3 +121,21 @@ def test_what_was_read_stays_when_the_file_is_written_over(tmp_path):
     tensors, _ = read_tensors(path)
     path.write_bytes(b"")  # in place, as cp does
     assert torch.equal(tensors["a"], torch.arange(1000))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_the_umask_says_who_may_read_a_file_and_private_ones_are_the_owners(tmp_path, mask, mode):
+    before = os.umask(mask)
+    try:
+        write_text(tmp_path / "open", "text")
+        write_tensors(tmp_path / "private", {"images": torch.zeros(1)}, private=True)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == mode
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
+
+
+def test_names_that_are_no_text_can_be_written(tmp_path):
+    write_text(tmp_path / "a.txt", os.fsdecode(b"caf\xe9"))
+    assert (tmp_path / "a.txt").read_text() == "caf\\udce9"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,22 +18,22 @@ from multipool.core.words import brief
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replacing(path: str | Path, private: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; on success it takes its place in one step.
 
     The content reaches the disk before the name does, so a kill or a power cut leaves the old
     file or the new one. On an error the temporary file is removed and ``path`` is untouched.
+    Who may read the file is the umask's decision; a ``private`` one is its owner's alone.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    part = Path(name)
+    part = path.parent / f".{path.name}.{secrets.token_hex(8)}.part"
+    mode = 0o600 if private else 0o666  # the system takes away what the umask forbids
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
     try:
         yield part
         with part.open("rb") as written:
             os.fsync(written.fileno())
-        part.chmod(0o644)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
@@ -47,9 +47,9 @@ def discard_parts(path: str | Path) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write ``text`` to ``path`` atomically."""
+    """Write ``text`` to ``path`` atomically; bytes of a file name that are no text are escaped."""
     with replacing(path) as part:
-        part.write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_json(path: str | Path, value: object) -> None:
@@ -73,13 +73,20 @@ def _refuse(word: str) -> object:
 
 
 def write_tensors(
-    path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+    path: str | Path,
+    tensors: Mapping[str, Tensor],
+    metadata: Mapping[str, str] | None = None,
+    *,
+    private: bool = False,
 ) -> None:
-    """Write one safetensors file atomically; ``metadata`` goes into its header."""
+    """Write one safetensors file atomically; ``metadata`` goes into its header.
+
+    What holds users' images is written ``private``: nobody but the owner reads it.
+    """
     # Contiguous copies: safetensors refuses views that share storage.
     flat = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
     content = save(flat, metadata=dict(metadata or {}))
-    with replacing(path) as part:
+    with replacing(path, private) as part:
         # Not save_file: killed, it leaves a file of its own that nobody would find again.
         part.write_bytes(content)
 

@@ -32,7 +32,8 @@ def digest(tensors: Mapping[str, Tensor], words: str = "") -> str:
 def write_state(path: str | Path, state: Mapping[str, Tensor], recipe: Mapping[str, Any]) -> None:
     """Write a state and the recipe to make its adapter again; the file is whole or not there."""
     header = json.dumps({**recipe, "kind": _KIND, "version": _VERSION}, sort_keys=True)
-    write_tensors(path, state, {"multipool": header, "sha256": digest(state, header)})
+    facts = {"multipool": header, "sha256": digest(state, header)}
+    write_tensors(path, state, facts, private=True)  # a memory holds users' images
 
 
 def read_state(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -36,7 +36,7 @@ class Checkpoint:
         values = (self.batches, self.settings, self.notes, _VERSION)
         metadata = {k: json.dumps(v) for k, v in zip(_HEADER, values, strict=True)}
         check = digest(tensors, _words(metadata))
-        write_tensors(Path(folder) / FILE, tensors, {**metadata, "sha256": check})
+        write_tensors(Path(folder) / FILE, tensors, {**metadata, "sha256": check}, private=True)
 
 
 def read(folder: str | Path, settings: Mapping[str, Any]) -> Checkpoint | None:
