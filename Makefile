@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # One thread per test worker: more would only make the two workers fight for the cores.
 WORKERS ?= 2
 
-.PHONY: demo test check soak bench format clean
+.PHONY: demo test check soak sanitize bench format clean
 
 demo: $(READY)
 	$(BIN)/multipool demo
@@ -22,6 +22,20 @@ check: $(READY)
 
 soak: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -s
+
+# The extension under the address and undefined-behaviour sanitizers, in a copy of the package.
+SANITIZED := build/sanitize
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g
+sanitize: $(READY)
+	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -r src/multipool $(SANITIZED)/
+	rm -f $(SANITIZED)/multipool/memory/_decide*.so
+	CFLAGS="$(SANITIZERS)" LDFLAGS="$(SANITIZERS)" $(BIN)/python setup.py --quiet build_ext --force \
+		--build-temp $(SANITIZED)/temp --build-lib $(SANITIZED)
+	test -f $(SANITIZED)/multipool/memory/_decide*.so
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 OMP_NUM_THREADS=1 \
+		PYTHONPATH=$(SANITIZED) $(BIN)/python -m pytest -p no:cacheprovider tests/memory \
+		tests/fuzz/test_extension_calls.py tests/fuzz/test_memory_calls.py
 
 bench: $(READY)
 	$(BIN)/multipool bench memory

@@ -121,6 +121,7 @@ def test_a_pool_refuses_a_state_that_cannot_be(name):
         {"index": index + 1000},
         {"labels": labels + 10},
         {"now": state["now"] * 0},
+        {"now": torch.tensor(2**63 - 1)},
         {"uncertainty": state["uncertainty"] * math.nan},
     ):
         with pytest.raises(ValueError, match="saved"):
@@ -199,6 +200,8 @@ def test_the_reservoir_refuses_counts_below_what_it_holds():
     state = pool.state_dict()
     with pytest.raises(ValueError, match="predicted"):
         pool.load_state_dict({**state, "predicted": state["predicted"] * 0})
+    with pytest.raises(ValueError, match="together the 9 samples seen"):
+        pool.load_state_dict({**state, "predicted": state["predicted"] + 2**60})
 
 
 def test_the_confidence_pool_takes_in_confident_samples_only():

@@ -66,6 +66,7 @@ def broken(state):
     yield "order", {"serial": state["serial"].flip(0), "index": state["index"].flip(0)}
     yield "index", {"index": state["index"] - 1}
     yield "now", {"now": state["now"] + 1}
+    yield "beyond all bounds", dict.fromkeys(("now", "next_serial"), torch.tensor(2**63 - 1))
     yield "creation", {"created": state["created"].flip(0)}
     yield "use", {"last_used": state["last_used"] * 0}
     yield "image type", {"images": state["images"].float()}

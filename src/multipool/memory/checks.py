@@ -14,6 +14,7 @@ from multipool.core import check_plain, unknown
 # A list of free slots is kept; more would not be a memory but a dataset.
 MOST_SAMPLES = 2**20
 MOST_CLASSES = 2**20
+MOST_SEEN = 2**53  # samples of a stream: ages are exact as float64, and sums stay far from 2^63
 
 
 def whole(name: str, value: object, low: int, high: int | None = None) -> int:

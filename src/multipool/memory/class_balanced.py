@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import math
+from math import exp, log
 
-import numpy as np
-
-from multipool.memory import switch
-from multipool.memory.arrivals import Arrivals
 from multipool.memory.checks import number
-from multipool.memory.distances import Array
-from multipool.memory.pool import Item, Pool
-from multipool.memory.replacements import SATURATED
-from multipool.memory.store import Slots
+from multipool.memory.pool import Pool
 
 
 class ClassBalancedPool(Pool):
@@ -36,45 +29,7 @@ class ClassBalancedPool(Pool):
         self._age_weight = number("age_weight", age_weight)
         self._uncertainty_weight = number("uncertainty_weight", uncertainty_weight)
         self._quota = capacity / num_classes
-        self._compiled = switch.available()
-        self._by_age = np.zeros(0)  # the age term of the score
-
-    def _place(self, arrivals: Arrivals) -> tuple[Slots, Slots]:
-        if not self._compiled:
-            return super()._place(arrivals)
-        size, items, now = len(arrivals.labels), self._items(), self._now
-        doubts = np.zeros(self.capacity)
-        whole = np.zeros((4, self.capacity), dtype=np.int64)  # arrived, label, slot; free slots
-        if items:
-            part = slice(len(items))
-            whole[0, part], whole[2, part], whole[1, part], doubts[part] = zip(*items, strict=True)
-        whole[3, : len(self._free)] = self._free
-        counts, written = np.array([len(items), len(self._free), 0, 0]), np.empty((2, size), int)
-        number = switch.decide.pool(
-            (self.capacity, self.num_classes, self._quota, self._uncertainty_weight,
-             math.log(self.num_classes)),
-            self._timeliness(now + size - min([now, *(item.arrived for item in items)])),
-            doubts, *whole, counts, arrivals.uncertainty, arrivals.labels, written, now,
-        )  # fmt: skip
-        self._occupied, spare, evicted, turned_away = counts.tolist()
-        part = slice(self._occupied)
-        arrived, labels, slots = whole[:3, part].tolist()
-        self._groups = {}
-        for item in sorted(map(Item, arrived, slots, labels, doubts[part].tolist())):
-            self._groups.setdefault(item.label, []).append(item)
-        self._free, self._now = whole[3, :spare].tolist(), now + size
-        happened = {"added": size, "replaced": evicted, "rejected": turned_away}
-        for name, count in happened.items():
-            self._events[name] += count
-        return written[0, :number], written[1, :number]
-
-    def _timeliness(self, oldest: int) -> Array:
-        """Return the age term of the score for ages from 0 to ``oldest`` or more."""
-        known, needed = len(self._by_age), min(oldest, SATURATED * self.capacity) + 1
-        if known < needed:
-            more = [self._timely(age) for age in range(known, needed)]
-            self._by_age = np.concatenate((self._by_age, more))
-        return self._by_age
+        self._log_classes = log(num_classes)
 
     def _make_room(self, label: int, uncertainty: float) -> bool:
         if len(self._groups.get(label, ())) >= self._quota:
@@ -98,8 +53,5 @@ class ClassBalancedPool(Pool):
         return True
 
     def _score(self, age: int, uncertainty: float) -> float:
-        doubt = self._uncertainty_weight * uncertainty / math.log(self.num_classes)
-        return self._timely(age) + doubt
-
-    def _timely(self, age: int) -> float:
-        return self._age_weight / (1 + math.exp(-age / self.capacity))
+        timely = self._age_weight / (1 + exp(-age / self.capacity))
+        return timely + self._uncertainty_weight * uncertainty / self._log_classes

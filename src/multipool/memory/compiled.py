@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import log
 from typing import NamedTuple
 
@@ -9,18 +10,16 @@ import numpy as np
 
 from multipool.memory import switch
 from multipool.memory.arrivals import Arrivals
-from multipool.memory.cluster import SLOT
 from multipool.memory.distances import Array, Whole
 from multipool.memory.ledger import Ledger
 from multipool.memory.options import MultiClusterOptions
 from multipool.memory.organiser import Organiser
 from multipool.memory.replacements import timeliness_by_age
-from multipool.memory.view import ClusterView
 
 # As in decide.h: the array of counts, and the table of clusters.
-_CLUSTERS, _FREE, *_EVENTS = range(6)
+_CLUSTERS, *_EVENTS = range(5)
 _NAMES = ("spawned", "merged", "replaced", "rejected")
-_SIZE, _CREATED, _LAST_USED, _BLOCK = range(4)
+_SIZE, _CREATED, _LAST_USED = range(3)
 # clusters.c is for sums that are exact in any order, so not for features of any magnitude.
 _BOUNDED = ("pixel", "spatial_mean", "histogram")
 
@@ -43,11 +42,29 @@ class Part(NamedTuple):
     centre: Array  # (D,)
 
 
-class Compiled(Ledger):
-    """Plain arrays for K_max clusters, which ``clusters.c`` reads and changes in place.
+@dataclass(frozen=True)
+class Members:
+    """What is known about the samples, by slot of their image, S = K_max N."""
 
-    A cluster's members are in one of K_max blocks; the table of clusters says in which.
-    """
+    points: Array  # (S, D)
+    uncertainty: Array  # (S,)
+    serials: Whole  # (S,)
+    indices: Whole  # (S,)
+    labels: Whole  # (S,)
+
+    @classmethod
+    def room(cls, slots: int, width: int) -> Members:
+        """Return arrays for so many samples."""
+        whole = (np.zeros(slots, dtype=np.int64) for _ in range(3))
+        return cls(np.zeros((slots, width)), np.zeros(slots), *whole)
+
+    def arrays(self) -> tuple[Array, Array, Whole, Whole, Whole]:
+        """Return all of them in the order of ``decide.c``."""
+        return self.points, self.uncertainty, self.serials, self.indices, self.labels
+
+
+class Compiled(Ledger):
+    """Plain arrays for K_max clusters, which ``clusters.c`` reads and changes in place."""
 
     @staticmethod
     def covers(options: MultiClusterOptions) -> bool:
@@ -75,61 +92,57 @@ class Compiled(Ledger):
     def clear(self) -> None:
         """Forget all samples and start counting again; ``events`` go on."""
         super().clear()
-        self._arrays: tuple[Array, Whole, Array] | None = None
-        self._table = np.zeros((self.options.clusters, 4), dtype=np.int64)
-        self._table[:, _BLOCK] = np.arange(self.options.clusters)
-        self._free = np.arange(self.options.slots)[::-1].copy()
-        self._counts = np.array([0, self.options.slots, 0, 0, 0, 0])
+        clusters, capacity = self.options.clusters, self.options.capacity
+        self._members: Members | None = None
+        self._totals = np.zeros((clusters, 0))
+        self._slots = np.zeros((clusters, capacity), dtype=np.int64)
+        self._table = np.zeros((clusters, 3), dtype=np.int64)
+        self._counts = np.zeros(5, dtype=np.int64)
 
     def widen(self, width: int) -> None:
         """Set D, once, and make room for all members."""
         super().widen(width)
-        clusters, capacity = self.options.clusters, self.options.capacity
-        self._arrays = (
-            np.zeros((clusters, width + 2, capacity)),  # real
-            np.zeros((clusters, 4, capacity), dtype=np.int64),  # whole
-            np.zeros((clusters, 2, width)),  # sums of the descriptors, centroids
-        )
+        self._members = Members.room(self.options.slots, width)
+        self._totals = np.zeros((self.options.clusters, width))
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        arrays = (*(self._arrays or ()), self._table, self._free, self._counts)
-        return sum(array.nbytes for array in arrays)
+        arrays = self._members.arrays() if self._members else ()
+        rest = (self._totals, self._slots, self._table, self._counts)
+        return sum(array.nbytes for array in (*arrays, *rest))
 
     def __len__(self) -> int:
         return int(self._used()[:, _SIZE].sum())
 
     def parts(self) -> list[Part]:
         """Return the members of each cluster, in order of creation."""
-        if self._arrays is None:
+        if self._members is None:
             return []
-        real, whole, sums = self._arrays
-        return [
-            Part(real[block], whole[block], size, created, last_used, sums[block, 1])
-            for size, created, last_used, block in self._used().tolist()
-        ]
-
-    def view(self) -> ClusterView:
-        """Return what strategies may look at."""
-        if self._arrays is None:
-            return super().view()
-        sizes, created, last_used, blocks = self._used().T.copy()
-        return ClusterView(sizes, self._arrays[2][blocks, 1], created, last_used, self.now)
+        found = []
+        for position, (size, created, last_used) in enumerate(self._used().tolist()):
+            slots = self._slots[position, :size]
+            held = self._members
+            real = self.reals(held.points[slots], held.uncertainty[slots])
+            whole = np.stack((held.serials[slots], held.indices[slots], slots, held.labels[slots]))
+            centre = self._totals[position] / size
+            found.append(Part(real, whole, size, created, last_used, centre))
+        return found
 
     def place(self, arrivals: Arrivals) -> tuple[Whole, Whole]:
         """Take in a batch; return slots and rows of the images to be written there."""
         size = len(arrivals.labels)
-        if self._arrays is None:
+        if self._members is None:
             self.widen(arrivals.descriptors.shape[1])
         written = np.empty((2, size), dtype=np.int64)
-        number = switch.decide.clusters(
+        number = switch.decide.take(
             self._options,
             self.width,
             self._timeliness(),
-            *self._arrays,  # type: ignore[misc]
+            *self._members.arrays(),  # type: ignore[union-attr]
             self._table,
-            self._free,
+            self._slots,
+            self._totals,
             self._counts,
             arrivals.descriptors,
             arrivals.uncertainty,
@@ -149,20 +162,20 @@ class Compiled(Ledger):
 
     def adopt(self, clusters: Whole, reals: Array, wholes: Whole) -> None:
         """Take over saved clusters; see :meth:`Ledger.adopt`."""
-        if self._arrays is None:
+        if self._members is None:
             self.widen(len(reals) - 2)
-        real, whole, sums = self._arrays  # type: ignore[misc]
+        held = len(wholes)
+        saved = (reals[:-2].T, reals[-2], *wholes.T)
+        for array, values in zip(self._members.arrays(), saved, strict=True):  # type: ignore[union-attr]
+            array[:held] = values
         start = 0
-        for block, size in enumerate(clusters[0].tolist()):
+        for position, size in enumerate(clusters[_SIZE].tolist()):
             part = slice(start, start + size)
-            real[block, :, :size] = reals[:, part]
-            whole[block, [0, 1, 3], :size] = wholes[part].T
-            whole[block, SLOT, :size] = np.arange(start, start + size)
-            sums[block, 0] = reals[:-2, part].sum(axis=1)
-            sums[block, 1] = sums[block, 0] / size
+            self._slots[position, :size] = np.arange(start, start + size, dtype=np.int64)
+            self._totals[position] = reals[:-2, part].sum(axis=1)
             start += size
-        self._table[: clusters.shape[1], :_BLOCK] = clusters.T
-        self._counts[_CLUSTERS], self._counts[_FREE] = clusters.shape[1], self.options.slots - start
+        self._table[: clusters.shape[1]] = clusters.T
+        self._counts[_CLUSTERS] = clusters.shape[1]
 
     def _used(self) -> Whole:
         return self._table[: self._counts[_CLUSTERS]]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from multipool.core import Retrieved, numpy_generator, numpy_state, restore_numpy
 from multipool.memory.arrivals import Arrivals, arrive, check_batch
-from multipool.memory.checks import MOST_CLASSES, MOST_SAMPLES, count, one_of, whole
+from multipool.memory.checks import MOST_CLASSES, MOST_SAMPLES, MOST_SEEN, count, one_of, whole
 from multipool.memory.events import new_events
 from multipool.memory.state import check_keys, host
 from multipool.memory.store import STORAGES, ImageStore, Slots
@@ -119,6 +119,8 @@ class Pool(ABC):
             raise ValueError(f"a saved pool must hold up to {self.capacity} rows, got {len(index)}")
         if ((labels < -1) | (labels >= self.num_classes)).any():
             raise ValueError(f"saved labels must be -1 to {self.num_classes - 1}")
+        if not 0 <= now <= MOST_SEEN:
+            raise ValueError(f"saved now must be 0 to 2^53 samples, got {now}")
         if len(np.unique(index)) != len(index) or ((index < 0) | (index >= now)).any():
             raise ValueError("saved index must be unique and in the past")
         items = [

@@ -38,10 +38,12 @@ class ReservoirPool(Pool):
             if label in range(-1, self.num_classes):
                 stored[int(label)] += 1
         pairs = list(zip(predicted, stored, strict=False))
-        if len(predicted) != len(stored) or any(seen < held for seen, held in pairs):
+        now = int(host(state, "now", torch.int64, 0))
+        sound = len(predicted) == len(stored) and sum(predicted) == now
+        if not sound or any(seen < held for seen, held in pairs):
             raise ValueError(
                 f"saved 'predicted' must count {len(stored)} classes, each at least as often as "
-                "it is stored"
+                f"it is stored and together the {now} samples seen"
             )
         super().load_state_dict(rest)
         self._predicted = predicted

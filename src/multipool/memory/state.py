@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from multipool.core import check_plain
+from multipool.memory.checks import MOST_SEEN
 from multipool.memory.descriptors import DESCRIPTORS
 from multipool.memory.ledger import Ledger
 from multipool.memory.options import MultiClusterOptions
@@ -47,12 +48,12 @@ def dump(organiser: Ledger) -> dict[str, Tensor]:
         "sizes": view.sizes,
         "created": view.created,
         "last_used": view.last_used,
-        "next_serial": np.array(organiser.serial),
-        "now": np.array(organiser.now),
+        "next_serial": np.array(organiser.serial, dtype=np.int64),
+        "now": np.array(organiser.now, dtype=np.int64),
     }
     if organiser.options.distance == "mahalanobis":
         seen = organiser.covariance
-        arrays["seen_count"] = np.array(seen.count if seen else 0)
+        arrays["seen_count"] = np.array(seen.count if seen else 0, dtype=np.int64)
         arrays["seen_total"] = seen.total if seen else np.zeros(0)
         arrays["seen_products"] = seen.products if seen else np.zeros((0, 0))
     if organiser.run is not None:
@@ -176,14 +177,14 @@ def _times(options: MultiClusterOptions, a: dict[str, NDArray[Any]]) -> Iterator
     """Yield the laws of order: what was first, what can have happened by now."""
     serial, index, now = a["serial"], a["index"], int(a["now"])
     by_sample = options.age_unit == "sample"
-    yield (
-        "now and next_serial must fit together",
-        (now == int(a["next_serial"]) if by_sample else 0 <= now <= int(a["next_serial"])),
-    )
+    seen = int(a["next_serial"])
+    yield f"0 to 2^53 samples seen, got {seen}", 0 <= seen <= MOST_SEEN
+    fits = now == seen if by_sample else 0 <= now <= seen
+    yield "now and next_serial must fit together", fits
     unique = len(np.unique(serial)) == len(serial)
     past = bool(((serial >= 0) & (serial < a["next_serial"])).all())
     yield "serial numbers must be unique and in the past", unique and past
-    owner = np.repeat(np.arange(len(a["sizes"])), a["sizes"])
+    owner = np.arange(len(a["sizes"]), dtype=np.int64).repeat(a["sizes"])
     ordered = np.diff(serial)[np.diff(owner) == 0]
     yield "members must be in order of arrival", bool((ordered > 0).all())
     if by_sample:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,7 +13,26 @@ try:
 except ImportError:  # no compiler when the package was installed
     _decide = None  # type: ignore[assignment]
 
+VERSION = 2  # as in decide.h
+
+
+def is_current(module: object) -> bool:
+    """Return whether the compiled module, if any, was built from this version's sources."""
+    found = getattr(module, "VERSION", "none")
+    if module is None or found == VERSION:
+        return True
+    warnings.warn(
+        f"the compiled decisions are of version {found}, not {VERSION}, so numpy decides; "
+        "install the package again to build them",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return False
+
+
 decide = _decide
+if not is_current(_decide):
+    decide = None  # type: ignore[assignment]
 _wanted: ContextVar[bool] = ContextVar("compiled decisions", default=True)
 
 
