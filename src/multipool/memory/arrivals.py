@@ -84,7 +84,11 @@ def arrive(batch: Batch, describe: Descriptor | None, num_classes: int) -> Arriv
     values = rest[:size] if doubt is not None else np.zeros(size)
     if not np.isfinite(values).all():
         raise ValueError("uncertainty must be finite, got NaN or infinity; drop those samples")
-    marks = np.full(size, -1) if labels is None else rest[len(rest) - size :].astype(np.int64)
+    marks = (
+        np.full(size, -1, dtype=np.int64)
+        if labels is None
+        else rest[len(rest) - size :].astype(np.int64)
+    )
     low, high = marks.min(), marks.max()
     if low < -1 or high >= num_classes:
         raise ValueError(f"labels must be -1 (unknown) to {num_classes - 1}, got {low} to {high}")

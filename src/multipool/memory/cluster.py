@@ -112,7 +112,7 @@ def keep(
     The ``capacity`` members of lowest uncertainty; among equals the newer. With a quota, no more
     than so many of one known label.
 
-    >>> keep(np.array([0.2, 0.1, 0.2]), np.arange(3), np.zeros(3, int), 2).tolist()
+    >>> keep(np.array([0.2, 0.1, 0.2]), np.arange(3), np.zeros(3, np.int64), 2).tolist()
     [1, 2]
     """
     if class_quota is None and len(serial) <= capacity:

@@ -14,7 +14,7 @@ Order = Callable[[Rows, np.random.Generator], Rows]
 
 def random(serials: Rows, generator: np.random.Generator) -> Rows:
     """Take members at random: one permutation."""
-    return generator.permutation(len(serials))
+    return generator.permutation(len(serials)).astype(np.int64)
 
 
 def newest(serials: Rows, generator: np.random.Generator) -> Rows:

@@ -75,7 +75,7 @@ class Listing:
             return cls(np.empty((4, 0), dtype=np.int64), np.empty(0), np.empty(0, dtype=np.int64))
         whole = np.concatenate([c.whole[:, : c.size] for c in clusters], axis=1)
         doubts = np.concatenate([c.real[UNCERTAINTY, : c.size] for c in clusters])
-        owner = np.arange(len(clusters)).repeat([c.size for c in clusters])
+        owner = np.arange(len(clusters), dtype=np.int64).repeat([c.size for c in clusters])
         return cls(whole, doubts, owner).take(np.lexsort((whole[SERIAL], owner)))
 
     def take(self, rows: Whole) -> Listing:

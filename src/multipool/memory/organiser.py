@@ -53,7 +53,7 @@ class Organiser(Ledger):
         if self.width is None:
             self.widen(arrivals.descriptors.shape[1])
         whole = np.zeros((4, size), dtype=np.int64)
-        whole[SERIAL] = np.arange(self.serial, self.serial + size)
+        whole[SERIAL] = np.arange(self.serial, self.serial + size, dtype=np.int64)
         whole[INDEX] = self.now if self.options.age_unit == "step" else whole[SERIAL]
         whole[LABEL] = arrivals.labels
         members = pack(self.reals(arrivals.descriptors, arrivals.uncertainty), whole)
@@ -81,7 +81,7 @@ class Organiser(Ledger):
             cluster = Cluster(len(reals) - 2, capacity, created)
             cluster.last_used = last_used
             part = slice(start, start + size)
-            slots = np.arange(start, start + size)
+            slots = np.arange(start, start + size, dtype=np.int64)
             serial, index, label = wholes[part].T
             cluster.fill(pack(reals[:, part], np.stack((serial, index, slots, label))))
             self.clusters.append(cluster)

@@ -31,7 +31,7 @@ def timeliness(ages: NDArray[np.int64], capacity: int, age_weight: float) -> Arr
 
 def timeliness_by_age(capacity: int, age_weight: float) -> Array:
     """Return the age term of H(x) for all ages from 0 on that differ in it."""
-    return timeliness(np.arange(SATURATED * capacity + 1), capacity, age_weight)
+    return timeliness(np.arange(SATURATED * capacity + 1, dtype=np.int64), capacity, age_weight)
 
 
 def highest(scores: Array, serial: NDArray[np.int64]) -> int:

@@ -84,7 +84,9 @@ class Scores:
         about.sort()
         if about[-1][0] - about[-2][0] > cluster.rounding:
             return about[-1][1]
-        return self.exact(cluster, np.array([position for position, _ in near]), now)[0]
+        return self.exact(
+            cluster, np.array([position for position, _ in near], dtype=np.int64), now
+        )[0]
 
     def gives_way(
         self, cluster: Cluster, leaving: int, newcomer: Array, gap: float, now: int
@@ -98,7 +100,7 @@ class Scores:
             worst = self._about(cluster, leaving, now)
             if abs(worst - known - far) > cluster.rounding + CLOSE * (abs(doubt) + far):
                 return self._replaces(worst, known + far)
-        _, worst = self.exact(cluster, np.array([leaving]), now)
+        _, worst = self.exact(cluster, np.array([leaving], dtype=np.int64), now)
         far = self._weight * float(self._gaps(cluster.centre[None], newcomer[:-6])[0])
         return self._replaces(worst, known + far)
 

@@ -67,7 +67,7 @@ class ImageStore:
             return
         places, chosen = np.array((slots, rows), dtype=np.int64)
         if 2 * len(rows) < len(images):  # else to store some in vain is cheaper than to choose
-            images, chosen = _get(images.contiguous(), chosen), np.arange(len(rows))
+            images, chosen = _get(images.contiguous(), chosen), np.arange(len(rows), dtype=np.int64)
         stored = _bytes(self._stored(images, buffer.dtype).contiguous())
         _bytes(buffer)[places] = stored[chosen]
 

@@ -28,7 +28,7 @@ class ClusterView:
 
         Clusters without any are left out; centroids stay those of all members.
         """
-        sizes = np.bincount(owner, minlength=len(self))
+        sizes = np.bincount(owner, minlength=len(self)).astype(np.int64)
         kept = np.flatnonzero(sizes)
         rest = (self.centroids[kept], self.created[kept], self.last_used[kept])
         return ClusterView(sizes[kept], *rest, self.now)
