@@ -24,6 +24,7 @@ _spec.loader.exec_module(_bench)
 def tiny(monkeypatch, tmp_path):
     monkeypatch.setattr("multipool.bench.run.runner.Loader", _bench.TinyLoader)
     monkeypatch.setattr("multipool.bench.run.loader.Loader", _bench.TinyLoader)
+    monkeypatch.setattr("multipool.bench.run.loader.weights_digest", _bench.tiny_digest)
     monkeypatch.setenv("MULTIPOOL_CACHE", str(tmp_path / "cache"))
     return _bench.TinyLoader
 

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from multipool.bench.run.result import VARYING
+from multipool.bench.run.result import VARYING, Result
 
 SMALL = ("--batch-size", 8, "--device", "cpu")
 
@@ -62,7 +62,8 @@ def test_ctrl_c_leaves_what_was_measured_and_resume_goes_on(call, tiny, tmp_path
     monkeypatch.setattr(runner.Session, "step", step)
     code, out, err = call(*args)
     assert (code, out) == (130, "")
-    assert "Traceback" not in err
+    assert "interrupted after 96 of 270 samples; go on with: multipool run" in err
+    assert f"--method rotta --batch-size 8 --device cpu --out {tmp_path} --resume" in err
     part = json.loads((tmp_path / "result.json").read_text())
     assert (part["complete"], part["samples"]) == (False, 96)
     monkeypatch.setattr(runner.Session, "step", real)
@@ -70,6 +71,25 @@ def test_ctrl_c_leaves_what_was_measured_and_resume_goes_on(call, tiny, tmp_path
     assert code == 0
     done = json.loads((tmp_path / "result.json").read_text())
     assert (done["complete"], done["samples"]) == (True, 270)
+
+
+def test_a_result_that_cannot_be_written_is_printed_all_the_same(call, tiny, tmp_path, monkeypatch):
+    def full(self, folder):
+        raise OSError(28, "No space left on device", str(folder))
+
+    monkeypatch.setattr(Result, "write", full)
+    code, out, err = call("run", "--method", "source", *SMALL, "--quiet", "--out", tmp_path / "a")
+    assert code == 1
+    assert 0 <= float(out) <= 100
+    assert "error: No space left on device" in err
+
+
+def test_an_occupied_folder_is_refused(call, tiny, tmp_path):
+    args = ("run", "--method", "source", *SMALL, "--quiet", "--out", tmp_path)
+    assert call(*args)[0] == 0
+    code, _, err = call(*args)
+    assert code == 2
+    assert "go on with it by --resume, or use another --out" in err
 
 
 def test_notes_about_the_source_data_are_told(call, tiny):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from multipool.bench.report.rerun import command
 from multipool.bench.run.experiment import Experiment
 from multipool.bench.run.result import FILE, Result
-from multipool.bench.run.runner import CHECKPOINT_EVERY, run
+from multipool.bench.run.runner import CHECKPOINT_EVERY, Interrupted, NotWrittenError, run
 from multipool.cli import options as o
 from multipool.cli.console import print_json, progress, say, table
 from multipool.methods.setup import FALLBACKS
@@ -93,23 +95,32 @@ def main(
         options=method_options,
         memory_options=memory_options,
     )
-    with progress(title(experiment), quiet or json) as show:
-        result = run(
-            experiment,
-            out,
-            show,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-            diagnose=diagnose,
-        )
+    unwritten = None
+    try:
+        with progress(title(experiment), quiet or json) as show:
+            result = run(
+                experiment,
+                out,
+                show,
+                checkpoint_every=checkpoint_every,
+                resume=resume,
+                diagnose=diagnose,
+            )
+    except NotWrittenError as error:
+        result, unwritten = error.result, error
+    except Interrupted as stopped:
+        say(_how_to_go_on(stopped.result, out, diagnose))
+        raise
     if json:
         print_json(result.as_dict())
     elif quiet:
         print(f"{result.error:.2f}")
     else:
         _show(experiment, result)
-        if out is not None:
+        if out is not None and unwritten is None:
             say(f"written to {out / FILE}")
+    if unwritten is not None:
+        raise unwritten
 
 
 def title(experiment: Experiment) -> str:
@@ -120,6 +131,14 @@ def title(experiment: Experiment) -> str:
     """
     memory = "" if experiment.memory is None else f" + {experiment.memory}"
     return f"{experiment.method}{memory} on {experiment.dataset}"
+
+
+def _how_to_go_on(result: Result, out: Path | None, diagnose: bool) -> str:
+    seen = f"interrupted after {result.samples:,} of {result.total:,} samples"
+    if out is None:
+        return f"{seen}; nothing was kept, which --out DIR would have done"
+    words = " --diagnose" if diagnose else ""
+    return f"{seen}; go on with: {command(result.settings, str(out))}{words} --resume"
 
 
 def _show(experiment: Experiment, result: Result) -> None:

@@ -158,8 +158,12 @@ def _show_end(ended: Ended, out: Path, json: bool, quiet: bool) -> None:
 @contextmanager
 def watching(planned: Plan, workers: int, quiet: bool) -> Iterator[Tell | None]:
     """Yield what shows how far a sweep is; None if nothing is to be shown."""
-    with progress("sweep", quiet) as show:
-        yield None if show is None else _Watch(show, planned, workers)
+    try:
+        with progress("sweep", quiet) as show:
+            yield None if show is None else _Watch(show, planned, workers)
+    except KeyboardInterrupt:
+        say("interrupted; the same command goes on from where it stopped", quiet)
+        raise
 
 
 class _Watch:

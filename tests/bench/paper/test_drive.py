@@ -94,6 +94,16 @@ def test_weights_are_told_apart_by_their_files_name(invent, tmp_path):
     assert Found(tmp_path, other).runs(case) == {}
 
 
+def test_runs_of_weights_that_were_replaced_are_missing(invent, tmp_path, monkeypatch):
+    case, setting = Case("rotta"), Setting("small", seeds=(0,))
+    planned = Planned(case.experiment(setting, 0))
+    replace(invent(planned), weights={"digest": "old"}).write(planned.folder(tmp_path))
+    monkeypatch.setattr("multipool.bench.run.loader.weights_digest", lambda name: "old")
+    assert list(Found(tmp_path, setting).runs(case)) == [0]
+    monkeypatch.setattr("multipool.bench.run.loader.weights_digest", lambda name: "new")
+    assert Found(tmp_path, setting).missing([case]) == [(case, 0)]
+
+
 def test_a_failed_run_leaves_a_dash_and_a_note(inventing, tmp_path):
     inventing.fail = "cotta"
     made = reproduce(["table5"], SMALL, tmp_path)

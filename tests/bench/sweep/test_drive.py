@@ -10,12 +10,12 @@ import pytest
 
 from multipool.bench.report.report import report
 from multipool.bench.run import checkpoint
-from multipool.bench.sweep import Options, expand, make_plan, sweep, with_trials
-from multipool.bench.sweep import ledger as ledgers
-from multipool.bench.sweep.ledger import FOUND, JOURNAL, SweepLedger
+from multipool.bench.run import loader as loading
+from multipool.bench.sweep import Options, expand, make_plan, sweep
+from multipool.bench.sweep.ledger import FOUND, SweepLedger
 from multipool.bench.sweep.planned import FAILED
 from multipool.bench.sweep.ray_backend import _on_node, connect
-from multipool.bench.sweep.work import BROKEN, DONE, STOPPED, Outcome, execute
+from multipool.bench.sweep.work import DONE, STOPPED, execute
 
 SMALL = {"batch_size": 8, "device": "cpu"}
 GRID = {
@@ -29,37 +29,12 @@ GRID = {
 }
 
 
-@pytest.fixture
-def inline(loader_class, monkeypatch):
-    """A backend that does everything here, with the tiny dataset and model."""
-    monkeypatch.setattr(ledgers, "POLL", 0.0)
-    loader = loader_class()
-
-    def backend(ledger, runs, options):
-        while not ledger.settled:
-            run = ledger.next()
-            if run is not None:
-                ledger.settle(run, execute(run, run.folder(ledger.out), loader))
-
-    return backend
-
-
-def seeds(count, **base):
-    content = {"base": {"method": "source", **SMALL, **base}, "grid": {"seed": list(range(count))}}
-    return expand(content)
-
-
-def events(out, kind):
-    lines = [json.loads(line) for line in (out / JOURNAL).read_text().splitlines()]
-    return [line["run"] for line in lines if line["event"] == kind]
-
-
 def rows(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-def test_every_run_gets_its_folder_and_a_second_sweep_does_nothing(inline, tmp_path):
+def test_every_run_gets_its_folder_and_a_second_sweep_does_nothing(inline, tmp_path, seeds, events):
     runs = seeds(3)
     first = sweep(runs, tmp_path, backend=inline)
     assert set(first.done) == {run.name for run in runs}
@@ -76,7 +51,7 @@ def test_every_run_gets_its_folder_and_a_second_sweep_does_nothing(inline, tmp_p
     assert not list(tmp_path.rglob("claim.json"))
 
 
-def test_a_wider_grid_does_only_what_is_new(inline, tmp_path):
+def test_a_wider_grid_does_only_what_is_new(inline, tmp_path, seeds, events):
     sweep(seeds(2), tmp_path, backend=inline)
     ended = sweep(seeds(4), tmp_path, backend=inline)
     assert len(ended.done) == 4
@@ -85,7 +60,7 @@ def test_a_wider_grid_does_only_what_is_new(inline, tmp_path):
 
 
 def test_a_failed_run_says_why_and_does_not_stop_the_rest(
-    inline, tmp_path, loader_class, monkeypatch
+    inline, tmp_path, loader_class, monkeypatch, seeds
 ):
     runs = seeds(3)
     bad = runs[1]
@@ -104,8 +79,7 @@ def test_a_failed_run_says_why_and_does_not_stop_the_rest(
     assert told["error"] == "RuntimeError: the disk is gone"
     assert "in dataset" in told["traceback"]
     assert make_plan(runs, tmp_path).failed == ended.failed
-    monkeypatch.undo()
-    monkeypatch.setattr(ledgers, "POLL", 0.0)
+    monkeypatch.setattr(loader_class, "dataset", real)
     again = sweep(runs, tmp_path, backend=inline)
     assert (len(again.done), len(again.found), again.failed) == (3, 2, {})
     assert not (bad.folder(tmp_path) / FAILED).exists()
@@ -134,7 +108,7 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(inline, tmp_path, loader
     assert json.loads((folder / "result.json").read_text())["error"] == whole.error
 
 
-def test_a_useless_checkpoint_means_to_start_again(tmp_path, loader):
+def test_a_useless_checkpoint_means_to_start_again(tmp_path, loader, seeds):
     (run,) = seeds(1)
     folder = run.folder(tmp_path)
     folder.mkdir(parents=True)
@@ -143,115 +117,13 @@ def test_a_useless_checkpoint_means_to_start_again(tmp_path, loader):
     assert not (folder / checkpoint.FILE).exists()
 
 
-def test_a_damaged_result_is_made_again(inline, tmp_path):
+def test_a_damaged_result_is_made_again(inline, tmp_path, seeds):
     (run,) = seeds(1)
     folder = run.folder(tmp_path)
     folder.mkdir(parents=True)
     (folder / "result.json").write_text("{")
     assert sweep([run], tmp_path, backend=inline).found == ()
     assert json.loads((folder / "result.json").read_text())["complete"]
-
-
-def test_two_sweeps_on_one_folder_share_the_work(tmp_path, loader, monkeypatch):
-    monkeypatch.setattr(ledgers, "POLL", 0.0)
-    runs = seeds(5)
-    with SweepLedger(runs, tmp_path) as one, SweepLedger(runs, tmp_path) as two:
-        turns = [one, two, two, one, one]
-        taken = [(ledger, ledger.next()) for ledger in turns]
-        assert {run.name for _, run in taken} == {run.name for run in runs}
-        assert one.next() is None
-        assert two.next() is None
-        assert not one.settled
-        for ledger, run in taken:
-            ledger.settle(run, execute(run, run.folder(tmp_path), loader))
-        assert one.next() is None
-        assert two.next() is None
-        assert one.settled
-        assert two.settled
-        assert len(one.found) == 2
-        assert len(two.found) == 3
-    assert sorted(events(tmp_path, "done")) == sorted(run.name for run in runs)
-
-
-def test_a_run_that_another_sweep_abandons_is_taken_over(tmp_path, loader, monkeypatch):
-    monkeypatch.setattr(ledgers, "POLL", 0.0)
-    (run,) = seeds(1)
-    with SweepLedger([run], tmp_path) as mine:
-        with SweepLedger([run], tmp_path) as other:
-            assert other.next() is run
-            assert mine.next() is None
-        assert mine.next() is run
-
-
-def test_a_failure_that_another_sweep_has_just_seen_is_not_repeated(tmp_path, monkeypatch):
-    monkeypatch.setattr(ledgers, "POLL", 0.0)
-    (run,) = seeds(1)
-    with SweepLedger([run], tmp_path) as mine, SweepLedger([run], tmp_path) as other:
-        other.settle(other.next(), Outcome("failed", sentence="no luck"))
-        assert mine.next() is None
-        assert mine.outcomes[run.name].sentence == "no luck"
-
-
-def test_a_run_whose_worker_dies_is_tried_again_but_not_for_ever(tmp_path):
-    (run,) = seeds(1)
-    with SweepLedger([run], tmp_path, retries=2) as ledger:
-        for _ in range(3):
-            assert ledger.next() is run
-            ledger.lost(run, "killed by SIGKILL")
-        assert ledger.settled
-        said = ledger.outcomes[run.name].sentence
-    assert said == "its worker died 3 times, the last time: killed by SIGKILL"
-    assert events(tmp_path, "lost") == [run.name] * 2
-    assert (run.folder(tmp_path) / FAILED).exists()
-
-
-def test_a_run_that_somebody_else_interrupts_is_queued_again(tmp_path):
-    (run,) = seeds(1)
-    with SweepLedger([run], tmp_path) as ledger:
-        ledger.settle(ledger.next(), Outcome(STOPPED))
-        assert not ledger.settled
-        assert ledger.next() is run
-        ledger.stopping = True
-        ledger.settle(run, Outcome(STOPPED))
-        assert not ledger.settled
-        assert ledger.next() is None
-
-
-def test_a_run_whose_gpu_failed_is_tried_again_and_then_says_why(tmp_path):
-    torn = Outcome(BROKEN, sentence="CUDA error: misaligned address", reusable=False)
-    with SweepLedger(seeds(2), tmp_path, retries=1) as ledger:
-        first = ledger.next()
-        ledger.settle(first, torn)
-        assert not ledger.outcomes
-        second = ledger.next()
-        assert second is not first  # behind the others
-        ledger.settle(second, Outcome(DONE, error=1.0))
-        assert ledger.next() is first
-        ledger.settle(first, torn)
-    assert ledger.outcomes[first.name].sentence == torn.sentence
-    assert ledger.outcomes[second.name].state == DONE
-    assert events(tmp_path, "lost") == [first.name]
-
-
-def test_a_worker_that_dies_after_writing_its_result_has_not_lost_it(tmp_path, loader):
-    (run,) = seeds(1)
-    with SweepLedger([run], tmp_path) as ledger:
-        execute(ledger.next(), run.folder(tmp_path), loader)
-        ledger.lost(run, "killed by SIGKILL")
-        assert ledger.outcomes[run.name].state == DONE
-
-
-def test_a_worker_is_given_what_it_has_loaded(tmp_path):
-    content = {
-        "base": {"method": "source", **SMALL},
-        "grid": {"severity": [3, 5], "seed": [0, 1]},
-    }
-    runs = expand(content)
-    with SweepLedger(runs, tmp_path) as ledger:
-        first = ledger.next()
-        other = next(run for run in runs if run.load_key != first.load_key)
-        assert ledger.next(other.load_key).load_key == other.load_key
-        assert ledger.next(first.load_key).load_key == first.load_key
 
 
 def test_tables_hold_every_run_means_over_seeds_and_paired_differences(inline, tmp_path):
@@ -284,12 +156,12 @@ def test_tables_hold_every_run_means_over_seeds_and_paired_differences(inline, t
         assert float(line["standard error"]) == pytest.approx(spread, abs=1e-3)
 
 
-def test_a_report_reads_the_folder_of_a_sweep(inline, tmp_path):
+def test_a_report_reads_the_folder_of_a_sweep(inline, tmp_path, seeds):
     sweep(seeds(2), tmp_path, backend=inline)
     assert "2 runs" in report(tmp_path).read_text()
 
 
-def test_the_tables_are_written_although_the_sweep_is_interrupted(inline, tmp_path):
+def test_the_tables_are_written_although_the_sweep_is_interrupted(inline, tmp_path, seeds):
     runs = seeds(2)
 
     def stop(ledger, runs, options):
@@ -304,46 +176,7 @@ def test_the_tables_are_written_although_the_sweep_is_interrupted(inline, tmp_pa
     assert not list((tmp_path / "runs").rglob("claim.json"))
 
 
-def test_a_plan_estimates_from_what_is_done_else_from_a_trial(inline, tmp_path, loader):
-    runs = seeds(4)
-    fresh = make_plan(runs, tmp_path)
-    assert (len(fresh.done), len(fresh.todo), fresh.unknown, fresh.left(2)) == (0, 4, 4, None)
-    tried = with_trials(fresh, loader=loader)
-    assert tried.unknown == 0
-    assert 0 < tried.left(2) < 60
-    sweep(runs[:1], tmp_path, backend=inline)
-    half = make_plan(runs, tmp_path)
-    assert [run.experiment.seed for run in half.done] == [0]
-    content = json.loads((runs[0].folder(tmp_path) / "result.json").read_text())
-    each = content["timing"]["load"] + content["timing"]["stream"]
-    assert half.left(1) == pytest.approx(3 * each)
-    assert half.left(3) == pytest.approx(each)
-    assert half.left(100) == pytest.approx(each)  # no more workers than runs
-
-
-def test_a_trial_of_what_cannot_run_gives_no_estimate(tmp_path, loader, monkeypatch):
-    def missing(experiment):
-        raise FileNotFoundError("no data")
-
-    monkeypatch.setattr(loader, "dataset", missing)
-    assert with_trials(make_plan(seeds(1), tmp_path), loader=loader).left(1) is None
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"workers": 0}, "workers must be at least 1, got 0"),
-        ({"retries": -1}, "retries must be at least 0"),
-        ({"cpus": 0}, "cpus must be greater than 0"),
-        ({"gpus": -0.5}, "gpus must be at least 0"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(options, words):
-    with pytest.raises(ValueError, match=words):
-        Options(**options)
-
-
-def test_an_unknown_backend_is_a_sentence(tmp_path):
+def test_an_unknown_backend_is_a_sentence(tmp_path, seeds):
     with pytest.raises(ValueError, match="unknown backend 'cloud'.*local, ray"):
         sweep(seeds(1), tmp_path, backend="cloud")
 
@@ -354,7 +187,7 @@ def test_without_ray_a_sentence_says_how_to_get_it(monkeypatch):
         connect(Options())
 
 
-def test_a_node_without_the_folder_sends_its_result_back(tmp_path, loader, monkeypatch):
+def test_a_node_without_the_folder_sends_its_result_back(tmp_path, loader, monkeypatch, seeds):
     monkeypatch.setattr("multipool.bench.sweep.ray_backend._loader", lambda: loader)
     (run,) = seeds(1)
     folder = run.folder(tmp_path)
@@ -364,3 +197,28 @@ def test_a_node_without_the_folder_sends_its_result_back(tmp_path, loader, monke
         assert not (folder / "result.json").exists()
         ledger.settle(run, outcome)
     assert json.loads((folder / "result.json").read_text())["complete"]
+
+
+def test_weights_that_were_replaced_make_a_run_again(inline, tmp_path, seeds, monkeypatch):
+    runs = seeds(2)
+    sweep(runs, tmp_path, backend=inline)
+    monkeypatch.setattr(loading, "weights_digest", lambda name, architecture=None: "another")
+    assert make_plan(runs, tmp_path).done == ()
+    again = sweep(runs, tmp_path, backend=inline, options=Options(retries=0))
+    assert again.found == ()
+
+
+def test_weights_that_cannot_be_read_fail_the_run_and_cost_no_result(
+    inline, tmp_path, seeds, monkeypatch
+):
+    (run,) = seeds(1)
+    sweep([run], tmp_path, backend=inline)
+    before = (run.folder(tmp_path) / "result.json").read_bytes()
+
+    def unreadable(name, architecture=None):
+        raise ValueError(f"{name} is not a readable safetensors file")
+
+    monkeypatch.setattr(loading, "weights_digest", unreadable)
+    ended = sweep([run], tmp_path, backend=inline)
+    assert "is not a readable safetensors file" in ended.failed[run.name]
+    assert (run.folder(tmp_path) / "result.json").read_bytes() == before

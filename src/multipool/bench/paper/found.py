@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from multipool.bench.paper.case import Case, identity
 from multipool.bench.paper.setting import Setting
+from multipool.bench.run import loader as loading
 from multipool.bench.run.result import Result
 from multipool.bench.sweep.collect import complete
 
@@ -15,7 +17,8 @@ class Found:
     """The complete runs of a folder ``out/runs``.
 
     A run is found by its settings without paths and device. Its weights are told by the name of
-    their file: those asked for, or, where none are, the only ones in the folder.
+    their file (those asked for, or, where none are, the only ones in the folder), and by their
+    digest where the file is on this machine.
     """
 
     def __init__(self, out: Path, setting: Setting) -> None:
@@ -43,6 +46,10 @@ class Found:
         wanted = self.setting.weights_of(self.setting.dataset(case.dataset))
         if wanted is not None:
             runs = [run for run in runs if _weights(run) == Path(wanted).name]
+            now = None
+            with suppress(ValueError):  # who wants to run with such a file is told then
+                now = loading.weights_digest(wanted)
+            runs = [run for run in runs if now in (None, run.weights.get("digest", now))]
         names = sorted({_weights(run) for run in runs})
         if len(names) > 1:
             raise ValueError(

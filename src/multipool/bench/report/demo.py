@@ -9,7 +9,7 @@ from multipool.bench.report.report import number, report
 from multipool.bench.report.summary import Section, sections
 from multipool.bench.run.experiment import Experiment
 from multipool.bench.run.loader import Loader
-from multipool.bench.run.result import Result
+from multipool.bench.run.result import FILE, Result
 from multipool.bench.run.runner import Progress, run
 from multipool.data import COMMON
 
@@ -70,6 +70,7 @@ def demo(
                 show(name, index, len(planned), step)
 
         folder = out / "runs" / name
+        (folder / FILE).unlink(missing_ok=True)  # of an earlier demo, which may be of other code
         runs.append(run(experiment, folder, tell, checkpoint_every=0, loader=loader))
     (section,) = sections(runs)
     return section, report(out, "multipool demo", INTRO)

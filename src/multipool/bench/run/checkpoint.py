@@ -14,6 +14,7 @@ from multipool.core import brief, read_tensors, write_tensors
 from multipool.methods.saving import digest
 
 FILE = "checkpoint.safetensors"
+START_AGAIN = "to start again, use another --out or empty this one"
 _ADAPTER, _TALLY = "adapter.", "tally."
 _VERSION = 1
 _HEADER = ("batches", "settings", "notes", "version")
@@ -55,12 +56,11 @@ def read(folder: str | Path, settings: Mapping[str, Any]) -> Checkpoint | None:
     if header["version"] != _VERSION:
         raise ValueError(
             f"{path} has version {brief(header['version'])}, this multipool reads {_VERSION}; "
-            "continue with the release that wrote it, or drop --resume to start again"
+            f"continue with the release that wrote it; {START_AGAIN}"
         )
     if metadata.get("sha256") != digest(tensors, _words(metadata)):
         raise ValueError(
-            f"{path} has been altered since it was written: its checksum differs; "
-            "drop --resume to start again"
+            f"{path} has been altered since it was written: its checksum differs; {START_AGAIN}"
         )
     check_same(path, header["settings"], settings)
     return Checkpoint(
@@ -79,8 +79,13 @@ def check_same(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) 
         if plain.get(key) != found.get(key):
             raise ValueError(
                 f"{path} belongs to a run with {key} = {found.get(key)!r}, this one has "
-                f"{plain.get(key)!r}; use another --out, or drop --resume to start again"
+                f"{plain.get(key)!r}; {START_AGAIN}"
             )
+
+
+def other_weights(what: str | Path, name: str) -> ValueError:
+    """Return the sentence about something that another model made, to be raised."""
+    return ValueError(f"{what} was made with other weights than {name} holds now; {START_AGAIN}")
 
 
 def _words(metadata: Mapping[str, str]) -> str:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import resource
 import sys
 
 import torch
 
 from multipool.memory.switch import available
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "safetensors")
 
@@ -31,8 +35,9 @@ def host(device: torch.device) -> dict[str, object]:
         "threads": torch.get_num_threads(),
         "device": str(device),
         "memory_decisions": "compiled" if available() else "numpy",
-        "peak_memory_mib": round(_peak_bytes() / 2**20, 1),
     }
+    if resource is not None:
+        facts["peak_memory_mib"] = round(_peak_bytes() / 2**20, 1)
     if device.type == "cuda":
         facts["gpu"] = torch.cuda.get_device_name(device)
         facts["gpu_peak_memory_mib"] = round(torch.cuda.max_memory_allocated(device) / 2**20, 1)

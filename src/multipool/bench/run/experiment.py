@@ -106,6 +106,10 @@ class Experiment:
             )
         return chosen
 
+    def architecture(self) -> str | None:
+        """Return the architecture to load a file of weights as; None: the file names it."""
+        return self.model if self.model in models.MODELS else None
+
     def source_split(self) -> str:
         """Return the split that source statistics are made from."""
         return self.source or SOURCE_SPLITS.get(self.method, "test")

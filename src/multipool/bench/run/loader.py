@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -34,7 +36,7 @@ class Loader:
     def model(self, experiment: Experiment, num_classes: int, device: torch.device) -> nn.Module:
         """Return the experiment's source model on ``device``."""
         name = experiment.weights_name()
-        architecture = experiment.model if experiment.model in models.MODELS else None
+        architecture = experiment.architecture()
         key = (name, _stamp(name), architecture, num_classes, device)
         if self._model is None or self._model[0] != key:
             model = models.load(name, num_classes=num_classes, architecture=architecture)
@@ -51,10 +53,30 @@ def digest(model: nn.Module) -> str:
     return total.hexdigest()[:16]
 
 
+def weights_digest(name: str, architecture: str | None = None) -> str | None:
+    """Return the :func:`digest` of the weights under a name as they are now.
+
+    None where there is no file to look at: another package holds the weights, or they are gone.
+    """
+    stamp = _stamp(name)
+    return None if stamp is None else _digest(name, stamp, architecture)
+
+
+def same_weights(experiment: Experiment, made_with: Mapping[str, str]) -> bool:
+    """Return whether ``Result.weights`` are those that the experiment would load now."""
+    now = weights_digest(experiment.weights_name(), experiment.architecture())
+    return now is None or made_with.get("digest") == now
+
+
+@functools.lru_cache(maxsize=16)
+def _digest(name: str, stamp: object, architecture: str | None) -> str:
+    return digest(models.load(name, architecture=architecture))
+
+
 def _stamp(name: str) -> object:
     """Return what changes when a file is replaced by another of the same name."""
     path = models.SHIPPED.get(name, Path(name))
     if not path.is_file():
         return None
     facts = path.stat()
-    return (facts.st_mtime_ns, facts.st_size)
+    return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_size)

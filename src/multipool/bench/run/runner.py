@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from multipool.bench.run import checkpoint, interrupt
+from multipool.bench.run import checkpoint, claim, interrupt
 from multipool.bench.run import result as results
 from multipool.bench.run.checkpoint import Checkpoint
 from multipool.bench.run.environment import resolve
 from multipool.bench.run.experiment import Experiment
-from multipool.bench.run.loader import Loader
+from multipool.bench.run.loader import Loader, same_weights
 from multipool.bench.run.result import Result
 from multipool.bench.run.session import Session, nothing
 from multipool.core import discard_parts
@@ -42,6 +42,14 @@ class Interrupted(KeyboardInterrupt):
         self.result = result
 
 
+class NotWrittenError(OSError):
+    """A run is done, but its result could not be written; it is here instead."""
+
+    def __init__(self, error: OSError, result: Result) -> None:
+        super().__init__(error.errno, error.strerror or str(error), error.filename)
+        self.result = result
+
+
 def run(
     experiment: Experiment,
     out: str | Path | None = None,
@@ -51,37 +59,59 @@ def run(
     resume: bool = False,
     loader: Loader | None = None,
     diagnose: bool = False,
+    claimed: bool = False,
 ) -> Result:
     """Run ``experiment`` and return what it measured; ``out`` gets ``result.json``.
 
     Every ``checkpoint_every`` batches (0: never) the state goes to ``out`` as well; ``resume``
     continues from there, bit for bit on a CPU, and returns a result that is complete as it is.
-    Ctrl-C writes what was measured so far and raises :class:`Interrupted`. A ``loader`` shared by
-    several runs loads datasets and models once. ``diagnose`` records the method's facts and its
-    memory's quality over time; it changes nothing else.
+    Without it a folder that holds a run is refused, and so is one in which a run is going on,
+    unless the caller has ``claimed`` it. Ctrl-C writes what was measured so far and raises
+    :class:`Interrupted`. A ``loader`` shared by several runs loads datasets and models once.
+    ``diagnose`` records the method's facts and its memory's quality over time; it changes nothing
+    else.
     """
     if checkpoint_every < 0:
         raise ValueError(f"checkpoint_every must be at least 0, got {checkpoint_every}")
     if resume and out is None:
         raise ValueError("resume needs the folder of the run to continue, got no out")
     device = resolve(experiment.device)
-    saved = None
-    if resume and out is not None:
-        if (finished := _finished(Path(out), experiment)) is not None:
-            return finished
-        saved = checkpoint.read(out, experiment.settings())
     folder = None if out is None else Path(out)
-    if folder is not None:
+    loader = loader or Loader()
+    if folder is None:
+        return _run(experiment, loader, device, None, None, progress, 0, diagnose)
+    with nullcontext() if claimed else claim.held(folder):
+        if not resume:
+            _check_free(folder)
+        elif (finished := _finished(folder, experiment)) is not None:
+            return finished
+        saved = checkpoint.read(folder, experiment.settings())
         for name in (checkpoint.FILE, results.FILE):
             discard_parts(folder / name)
-    session = _begin(experiment, loader or Loader(), device, saved, folder, progress, diagnose)
-    _stream(session, folder, progress, checkpoint_every)
+        return _run(experiment, loader, device, saved, folder, progress, checkpoint_every, diagnose)
+
+
+def _run(
+    experiment: Experiment,
+    loader: Loader,
+    device: torch.device,
+    saved: Checkpoint | None,
+    out: Path | None,
+    progress: Callable[[Progress], None] | None,
+    checkpoint_every: int,
+    diagnose: bool,
+) -> Result:
+    session = _begin(experiment, loader, device, saved, out, progress, diagnose)
+    _stream(session, out, progress, checkpoint_every)
     if session.live is not None:
         session.live.finish()
     result = session.result(complete=True)
-    if folder is not None:
-        result.write(folder)
-        (folder / checkpoint.FILE).unlink(missing_ok=True)
+    if out is not None:
+        try:
+            result.write(out)
+        except OSError as error:  # hours may have gone into it: whoever called can still show it
+            raise NotWrittenError(error, result) from error
+        (out / checkpoint.FILE).unlink(missing_ok=True)
     return result
 
 
@@ -134,28 +164,51 @@ def _stream(
                 if stop.asked:
                     break
                 if out is not None and not last and _due(session.batches, checkpoint_every):
-                    session.checkpoint().write(out)
+                    _write_checkpoint(session, out)
             session.finish()
         if stop.asked and session.batches < total:
             if out is not None:
-                session.checkpoint().write(out)
+                _write_checkpoint(session, out)
             raise KeyboardInterrupt
     except KeyboardInterrupt:
         result = session.result(complete=False)
         if out is not None:
-            result.write(out)
+            with suppress(OSError):
+                result.write(out)
         raise Interrupted(result) from None
+
+
+def _write_checkpoint(session: Session, out: Path) -> None:
+    """Write a checkpoint; a full disk costs the checkpoint, not the run."""
+    try:
+        session.checkpoint().write(out)
+    except OSError as error:
+        note = f"a checkpoint could not be written: {error.strerror or error}"
+        if note not in session.notes:
+            session.notes.append(note)
 
 
 def _due(batches: int, every: int) -> bool:
     return every > 0 and batches % every == 0
 
 
+def _check_free(out: Path) -> None:
+    """Refuse a folder that holds a run, complete or not: nothing is overwritten unasked."""
+    for name in (results.FILE, checkpoint.FILE):
+        if (out / name).exists():
+            raise ValueError(
+                f"{out} holds a run already ({name}); go on with it by --resume, or use another "
+                "--out"
+            )
+
+
 def _finished(out: Path, experiment: Experiment) -> Result | None:
-    """Return the complete result of the same experiment in ``out``, if it is there."""
+    """Return the complete result of the same experiment and weights in ``out``, if it is there."""
     with suppress(FileNotFoundError):
         found = results.read(out / results.FILE)
         if found.complete:
             checkpoint.check_same(out / results.FILE, found.settings, experiment.settings())
+            if not same_weights(experiment, found.weights):
+                raise checkpoint.other_weights(out / results.FILE, experiment.weights_name())
             return found
     return None

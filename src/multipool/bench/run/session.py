@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from multipool import methods
-from multipool.bench.run.checkpoint import Checkpoint
+from multipool.bench.run.checkpoint import Checkpoint, other_weights
 from multipool.bench.run.environment import host, versions
 from multipool.bench.run.experiment import Experiment, needs_source
 from multipool.bench.run.live import Live
@@ -128,12 +128,15 @@ class Session:
                 "trace": self.trace,
                 "seconds": self.seconds,
                 "counters": self.counters(),
+                "weights": self.weights["digest"],
                 "live": None if self.live is None else self.live.notes(),
             },
         )
 
     def restore(self, saved: Checkpoint) -> None:
-        """Continue from a checkpoint of the same settings."""
+        """Continue from a checkpoint of the same settings and the same weights."""
+        if saved.notes.get("weights") != self.weights["digest"]:
+            raise other_weights("the checkpoint", self.weights["name"])
         self.adapter.load_state_dict(saved.adapter)
         self.tally.load_state_dict(saved.tally)
         self.batches = saved.batches

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from multipool.bench.run.claim import Claims, host
 from multipool.bench.run.result import Result
 from multipool.bench.run.runner import Progress
-from multipool.bench.sweep.claim import Claims, host
 from multipool.bench.sweep.planned import FAILED, Planned, failure, finished
 from multipool.bench.sweep.work import BROKEN, DONE, STOPPED, Outcome, write_failure
 from multipool.core import write_json
@@ -116,7 +116,7 @@ class SweepLedger:
 
     def lost(self, run: Planned, reason: str) -> None:
         """Queue a run again whose worker died; after ``retries`` more times it has failed."""
-        if (result := finished(run.folder(self.out))) is not None:
+        if (result := finished(run, run.folder(self.out))) is not None:
             self.settle(run, Outcome(DONE, error=result.error))
         elif not self._again(run, reason):
             times = self._losses[run.name]
@@ -164,7 +164,7 @@ class SweepLedger:
     def _known(self, run: Planned) -> bool:
         """Settle a run that is done, or that another sweep has just seen fail."""
         folder = run.folder(self.out)
-        if (result := finished(folder)) is not None:
+        if (result := finished(run, folder)) is not None:
             self.found.add(run.name)
             self._close(run, Outcome(DONE, error=result.error), FOUND)
             return True

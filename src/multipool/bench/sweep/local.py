@@ -174,7 +174,7 @@ class _Crew:
 def _serve(line: Connection, threads: int, checkpoint_every: int) -> None:
     """Be a worker: run what comes down the line until it ends."""
     # A terminal's Ctrl-C goes to its whole process group; here the driver says when to stop.
-    with suppress(OSError):
+    with suppress(OSError, AttributeError):  # Windows has no sessions
         os.setsid()
     torch.set_num_threads(threads)
     orders: queue.Queue[tuple[Planned, Path] | None] = queue.Queue()

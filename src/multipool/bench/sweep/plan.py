@@ -54,7 +54,7 @@ def make_plan(runs: Sequence[Planned], out: str | Path) -> Plan:
     spent: dict[str, list[float]] = {}
     for run in runs:
         folder = run.folder(out)
-        if (result := finished(folder)) is not None:
+        if (result := finished(run, folder)) is not None:
             done.append(run)
             spent.setdefault(_kind(run), []).append(_seconds(result))
             continue

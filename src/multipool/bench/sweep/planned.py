@@ -12,6 +12,7 @@ from typing import Any
 
 from multipool.bench.run import result as results
 from multipool.bench.run.experiment import Experiment
+from multipool.bench.run.loader import same_weights
 from multipool.bench.run.result import Result
 from multipool.core import write_json
 
@@ -82,13 +83,17 @@ def readable(experiment: Experiment) -> str:
     return f"{plain[:_LONGEST]}-seed{experiment.seed}"
 
 
-def finished(folder: Path) -> Result | None:
-    """Return the complete result in a run's folder; None if there is none yet."""
+def finished(run: Planned, folder: Path) -> Result | None:
+    """Return the complete result of ``run`` in its folder; None if there is none yet.
+
+    What was made with a file of weights that has been replaced since is no result of this run.
+    """
     try:
         found = results.read(folder / results.FILE)
+        complete = found.complete and same_weights(run.experiment, found.weights)
     except (FileNotFoundError, ValueError):  # a damaged file is no result
         return None
-    return found if found.complete else None
+    return found if complete else None
 
 
 def failure(folder: Path) -> dict[str, Any] | None:

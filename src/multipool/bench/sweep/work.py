@@ -13,7 +13,7 @@ import torch
 
 from multipool.bench.run import checkpoint
 from multipool.bench.run import result as results
-from multipool.bench.run.loader import Loader
+from multipool.bench.run.loader import Loader, same_weights
 from multipool.bench.run.result import Result
 from multipool.bench.run.runner import CHECKPOINT_EVERY, Progress, run
 from multipool.bench.sweep.planned import FAILED, Planned, finished
@@ -46,9 +46,10 @@ def execute(
 ) -> Outcome:
     """Run ``planned`` into ``folder``; go on from a checkpoint, or start again if it is no use."""
     began = time.perf_counter()
-    if finished(folder) is None:
-        (folder / results.FILE).unlink(missing_ok=True)  # partial or damaged
     try:
+        same_weights(planned.experiment, {})  # an unreadable file of weights costs no result
+        if finished(planned, folder) is None:
+            (folder / results.FILE).unlink(missing_ok=True)  # partial, damaged, another model's
         try:
             result = _run(planned, folder, loader, tell, checkpoint_every)
         except Exception:
@@ -97,6 +98,7 @@ def _run(
         checkpoint_every=checkpoint_every,
         resume=True,
         loader=loader,
+        claimed=True,  # by the sweep
     )
 
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from multipool.bench.sweep import claim
-from multipool.bench.sweep.claim import FILE, STALE, Claims, Holder, holder, host, is_stale
+from multipool.bench.run import claim
+from multipool.bench.run.claim import FILE, STALE, Claims, Holder, holder, host, is_stale
 
 
 @pytest.fixture
@@ -119,3 +119,39 @@ def test_closing_gives_up_every_claim(tmp_path):
     assert claims.take(tmp_path / "b")
     claims.close()
     assert not list(tmp_path.rglob(FILE))
+
+
+def test_a_claim_that_vanishes_costs_nobody_elses(crowd, tmp_path, monkeypatch):
+    """The file is gone when it is looked at, and another's stands there when it is acted upon."""
+    look, alive = claim.is_stale, claim._started(os.getpid())
+
+    def vanishing(path, stale=STALE):
+        path.unlink()
+        found = look(path, stale)
+        leave(tmp_path, started=alive, token="another's")
+        return found
+
+    leave(tmp_path)
+    monkeypatch.setattr(claim, "is_stale", vanishing)
+    assert not crowd().take(tmp_path)
+    assert holder(tmp_path / FILE).token == "another's"
+
+
+def test_claims_work_without_locks(crowd, tmp_path, monkeypatch):
+    monkeypatch.setattr(claim, "fcntl", None)
+    leave(tmp_path)
+    first = crowd()
+    assert first.take(tmp_path)
+    assert not crowd().take(tmp_path)
+    first.release(tmp_path)
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_run_needs_no_module_that_only_unix_has(tmp_path):
+    code = (
+        "import sys; sys.modules.update(fcntl=None, resource=None)\n"
+        "import torch; from multipool.bench.run.environment import host\n"
+        "import multipool.bench.sweep, multipool.bench.paper\n"
+        "assert 'peak_memory_mib' not in host(torch.device('cpu'))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -1,8 +1,7 @@
-"""Claims on runs: a file that only one process can create, and that goes stale if it dies."""
+"""Claims on folders: a file that only one process can create, and that goes stale if it dies."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -15,10 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+try:
+    import fcntl
+except ImportError:  # not on Windows: there two that find a dead claim at once may both take it
+    fcntl = None  # type: ignore[assignment]
+
 FILE = "claim.json"
 BEAT = 10.0  # seconds between signs of life
 STALE = 120.0  # seconds without one after which a claim may be taken over
-_LOCK = ".takeover"
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,10 @@ class Claims:
         path = folder / FILE
         mine = Holder(host(), os.getpid(), _started(os.getpid()), secrets.token_hex(8))
         if not _create(path, mine):
-            if not is_stale(path, self._stale):
-                return False
-            # Two processes may both have found it stale: only one at a time looks again and acts.
-            with _alone(folder.parent / _LOCK):
-                if not is_stale(path, self._stale):
-                    return False
-                path.unlink(missing_ok=True)
+            # A claim is only ever removed under the lock, so the one removed is the one looked at.
+            with _alone(folder):
+                if is_stale(path, self._stale):
+                    path.unlink(missing_ok=True)
                 if not _create(path, mine):
                     return False
         self._held[path] = mine
@@ -63,8 +63,11 @@ class Claims:
         """Give up the claim on ``folder``, unless somebody has taken it over meanwhile."""
         path = folder / FILE
         mine = self._held.pop(path, None)
-        if mine is not None and holder(path) == mine:
-            path.unlink(missing_ok=True)
+        if mine is None or not folder.is_dir():
+            return
+        with _alone(folder):
+            if holder(path) == mine:
+                path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Give up every claim."""
@@ -80,6 +83,32 @@ class Claims:
                     os.utime(path)
 
 
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold the claim on ``folder`` for a while, or say who does, or why nobody can."""
+    fresh = not folder.exists()
+    claims = Claims()
+    try:
+        try:
+            taken = claims.take(folder)
+        except OSError as error:
+            raise ValueError(
+                f"cannot write into {folder}: {error.strerror}; choose another folder with --out"
+            ) from None
+        if not taken:
+            found = holder(folder / FILE)
+            who = "" if found is None else f" (process {found.pid} on {found.host.split()[0]})"
+            raise ValueError(
+                f"a run is going on in {folder}{who}; wait for its end, or use another --out"
+            )
+        yield
+    finally:
+        claims.close()
+        if fresh:
+            with suppress(OSError):
+                folder.rmdir()  # nothing was written
+
+
 def holder(path: Path) -> Holder | None:
     """Return who holds a claim; None if nobody does or it cannot be read (yet)."""
     try:
@@ -90,14 +119,17 @@ def holder(path: Path) -> Holder | None:
 
 
 def is_stale(path: Path, stale: float = STALE) -> bool:
-    """Return whether a claim's process is gone: known to be dead, or silent for too long."""
+    """Return whether a claim's process is gone: known to be dead, or silent for too long.
+
+    A file that has vanished is not stale: whoever creates the next one holds the claim.
+    """
     found = holder(path)
     if found is not None and found.host == host():
         return _started(found.pid) != found.started
     try:
         last = path.stat().st_mtime
     except FileNotFoundError:
-        return True
+        return False
     return _now_at(path.parent) - last > stale
 
 
@@ -112,7 +144,7 @@ def host() -> str:
 
 def _create(path: Path, mine: Holder) -> bool:
     try:
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     except FileExistsError:
         return False
     with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -150,11 +182,18 @@ def _now_at(folder: Path) -> float:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold a lock that the system gives back if the process dies."""
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock, which the system gives back if the process dies.
+
+    Without one (Windows, some network file systems) what is done is done unlocked.
+    """
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
