@@ -50,11 +50,12 @@ def server():
 def offer(server, monkeypatch):
     """Put a file on the server and a dataset ``toy`` of it into the catalogue."""
 
-    def make(file, content, goal, md5=None):
+    def make(file, content, goal, sha256=None, size=None):
         server.files[file] = content
         url = f"http://127.0.0.1:{server.server_port}/{file}"
-        md5 = md5 or hashlib.md5(content).hexdigest()
-        entry = Entry("a toy", "free", (Download(file, url, md5, len(content), goal),))
+        sums = {"sha256": sha256 or hashlib.sha256(content).hexdigest()}
+        size = len(content) if size is None else size
+        entry = Entry("a toy", "free", (Download(file, url, "", size, goal, **sums),))
         monkeypatch.setitem(CATALOG, "toy", entry)
 
     return make
@@ -122,8 +123,8 @@ def test_a_download_that_was_already_whole_is_only_checked(tmp_path, offer):
 
 
 def test_a_wrong_checksum_is_one_sentence_and_the_file_is_thrown_away(tmp_path, offer):
-    offer("toy.tar", archive(), "Toy", md5="0" * 32)
-    with pytest.raises(ValueError, match="does not have the published MD5 sum 0000") as caught:
+    offer("toy.tar", archive(), "Toy", sha256="0" * 64)
+    with pytest.raises(ValueError, match="does not have the published sum sha256:0000") as caught:
         fetch("toy", tmp_path)
     assert "\n" not in str(caught.value)
     assert everything(tmp_path) == []
@@ -161,3 +162,39 @@ def test_what_cannot_be_fetched_says_so(tmp_path):
         fetch("shapes-c", tmp_path)
     with pytest.raises(ValueError, match="unknown dataset 'cifar'"):
         fetch("cifar", tmp_path)
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_server_that_sends_more_than_a_file_can_have_is_stopped(
+    tmp_path, offer, server, announced, monkeypatch
+):
+    offer("toy.tar", archive(), "Toy", size=1000)
+    if not announced:  # as a server does that sends in chunks
+        real = room.urllib.request.urlopen
+
+        def silent(*args, **kwargs):
+            answer = real(*args, **kwargs)
+            del answer.headers["Content-Length"]
+            return answer
+
+        monkeypatch.setattr(room.urllib.request, "urlopen", silent)
+        monkeypatch.setattr(room, "CHUNK", 512)
+    with pytest.raises(ValueError, match="expected at most 1,100; nothing of it was kept"):
+        fetch("toy", tmp_path)
+    assert everything(tmp_path) == []
+
+
+def test_every_file_comes_over_https_or_has_a_sha256_sum():
+    for entry in CATALOG.values():
+        for item in entry.downloads:
+            assert item.url.startswith("https://") or item.sha256
+    with pytest.raises(ValueError, match="must be https, or its file have a SHA-256 sum"):
+        Download("a.txt", "http://a.org/a.txt", "0" * 32, 1, "a.txt")
+
+
+def test_a_way_out_of_https_is_not_followed(tmp_path, monkeypatch):
+    answer = io.BytesIO(b"abc")
+    answer.url, answer.status, answer.headers = "http://b.org/a.txt", 200, {}
+    monkeypatch.setattr(room.urllib.request, "urlopen", lambda *args, **kwargs: answer)
+    with pytest.raises(ConnectionError, match="sends to http://b.org/a.txt, which is not https"):
+        room.resume("https://a.org/a.txt", tmp_path / "part", most=10)

@@ -7,6 +7,7 @@ import numpy as np
 from PIL import Image
 from reader import Reader
 
+from multipool.bench.report.rerun import command
 from multipool.bench.report.summary import sections
 from multipool.bench.run import result as results
 from multipool.bench.sweep import grid
@@ -249,6 +250,7 @@ def _read_result(path: Path) -> object:
     """Read it, and group it as a report does: what is accepted must be good enough for that."""
     found = results.read(path)
     assert all(row.label and row.mean < 1e300 for part in sections([found]) for row in part.rows)
+    assert command(found.settings).startswith("multipool run --dataset ")
     return found.as_dict()
 
 

@@ -11,8 +11,10 @@ from typing import Literal, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from multipool.bench.run.runner import Progress as Step
+from multipool.core import printable
 
 
 class Show(Protocol):
@@ -66,7 +68,7 @@ def table(
         side: Literal["left", "right"] = "left" if index < left else "right"
         grid.add_column(column, justify=side, no_wrap=index < whole)
     for row in rows:
-        grid.add_row(*row)
+        grid.add_row(*(Text(printable(cell)) for cell in row))  # names are text, never markup
     Console(width=width).print(grid)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -92,6 +93,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     With ``MULTIPOOL_TRACEBACK`` in the environment an error shows where it came from.
     """
     given = list(sys.argv[1:] if args is None else args) or ["--help"]
+    warnings.showwarning = _warn
     try:
         code = typer.main.get_command(app).main(
             args=given, prog_name="multipool", standalone_mode=False
@@ -112,6 +114,18 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         _fail(f"{error.strerror}: {error.filename}" if error.filename else str(error))
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning as one line; where in the code it was raised helps nobody here."""
+    print("warning: " + " ".join(str(message).split()), file=sys.stderr)
 
 
 def _fail(sentence: str) -> int:

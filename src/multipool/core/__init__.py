@@ -21,7 +21,7 @@ from multipool.core.generators import (
 from multipool.core.images import ImageSet, as_float, check_images, check_plain, check_range
 from multipool.core.registry import lookup, unknown
 from multipool.core.retrieved import Retrieved
-from multipool.core.words import brief
+from multipool.core.words import brief, printable
 
 __all__ = [
     "ImageSet",
@@ -35,6 +35,7 @@ __all__ = [
     "lookup",
     "numpy_generator",
     "numpy_state",
+    "printable",
     "read_json",
     "read_tensors",
     "replacing",

@@ -16,3 +16,12 @@ def brief(what: object, most: int = _MOST) -> str:
     said = str(what).strip() or type(what).__name__
     line = "".join(c if c.isprintable() else "?" for c in said.splitlines()[0][: most + 1])
     return line if len(line) <= most else f"{line[: most // 2]}[...]"
+
+
+def printable(text: str) -> str:
+    r"""Return a text that can be written anywhere: bytes of a file name that are none are escaped.
+
+    >>> printable("caf\udce9")
+    'caf\\udce9'
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -18,6 +18,16 @@ class Download:
     size: int  # bytes
     goal: str
     into: str = ""
+    sha256: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith("https://") and not self.sha256:
+            raise ValueError(f"{self.url} must be https, or its file have a SHA-256 sum")
+
+    @property
+    def checksum(self) -> str:
+        """Return the strongest sum that is known, as ``kind:digits``."""
+        return f"sha256:{self.sha256}" if self.sha256 else f"md5:{self.md5}"
 
     @property
     def archive(self) -> bool:
@@ -50,7 +60,7 @@ def _imagenet_c(file: str, md5: str, size: int, first: str) -> Download:
 
 
 def _domainnet(domain: str, place: str, md5: str, size: int) -> Download:
-    url = f"http://csr.bu.edu/ftp/visda/2019/multi-source/{place}{domain}.zip"
+    url = f"https://csr.bu.edu/ftp/visda/2019/multi-source/{place}{domain}.zip"
     home = "domainnet126"
     return Download(f"{domain}.zip", url, md5, size, f"{home}/{domain}", home)
 
@@ -120,7 +130,7 @@ CATALOG: dict[str, Entry] = {
             ),
             Download(
                 "tiny-imagenet-200.zip",
-                "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+                "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
                 "90528d7ca1a48142e341f4ef8d21d0de",
                 248_100_043,
                 "tiny-imagenet-200",

@@ -11,13 +11,14 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from multipool.core import lookup
+from multipool.core import brief, lookup
 from multipool.data.archives import extract
 from multipool.data.catalog import CATALOG, Download
 
 DOWNLOADS = ".downloads"  # inside the data folder; what is half there waits here
 TIMEOUT = 30  # seconds without a byte
 CHUNK = 2**20
+SLACK = 1.1  # some sizes in the catalogue are rounded
 
 Tell = Callable[[str, int, int], None]  # file, bytes so far, bytes in all
 
@@ -28,6 +29,10 @@ class FetchError(RuntimeError):
     def __init__(self, sentence: str, steps: tuple[str, ...]) -> None:
         super().__init__(sentence)
         self.steps = steps
+
+
+class OversizeError(ValueError):
+    """A server sends more than a file can have."""
 
 
 def fetch(name: str, data_dir: Path, tell: Tell | None = None) -> list[Path]:
@@ -65,7 +70,7 @@ def manual_steps(name: str, data_dir: Path) -> tuple[str, ...]:
     entry = lookup(CATALOG, name, "dataset")
     steps = []
     for item in entry.downloads:
-        steps.append(f"download {item.url} (md5 {item.md5})")
+        steps.append(f"download {item.url} ({item.checksum.replace(':', ' ')})")
         if item.archive:
             steps.append(f"unpack {item.file} into {data_dir / item.into}")
         else:
@@ -84,17 +89,18 @@ def _bring(item: Download, data_dir: Path, tell: Tell | None) -> None:
     part = waiting / f"{item.file}.part"
 
     def download(url: str, output_file: str, _: object) -> None:
-        resume(url, part, lambda done, total: tell(item.file, done, total) if tell else None)
+        show = (lambda done, total: tell(item.file, done, total)) if tell else None
+        resume(url, part, show, most=int(SLACK * item.size))
         part.replace(output_file)
 
     pooch.get_logger().setLevel("WARNING")
     try:
-        got = Path(
-            pooch.retrieve(item.url, f"md5:{item.md5}", item.file, waiting, downloader=download)
-        )
+        got = Path(pooch.retrieve(item.url, item.checksum, item.file, waiting, downloader=download))
+    except OversizeError as error:
+        raise ValueError(f"{item.file} from {item.url} {error}; nothing of it was kept") from None
     except ValueError:
         raise ValueError(
-            f"{item.file} from {item.url} does not have the published MD5 sum {item.md5}; "
+            f"{item.file} from {item.url} does not have the published sum {item.checksum}; "
             "it was thrown away, fetch it again"
         ) from None
     if item.archive:
@@ -106,11 +112,12 @@ def _bring(item: Download, data_dir: Path, tell: Tell | None) -> None:
 
 
 def resume(
-    url: str, part: Path, tell: Callable[[int, int], None] = lambda done, total: None
+    url: str, part: Path, tell: Callable[[int, int], None] | None = None, *, most: int
 ) -> None:
     """Download ``url`` to ``part``, going on after the bytes that are there.
 
-    A server that cannot continue sends everything again. An ``OSError`` leaves ``part`` as it is.
+    A server that cannot continue sends everything again. An ``OSError`` leaves ``part`` as it is;
+    more than ``most`` bytes, announced or sent, are refused and nothing stays.
     """
     have = part.stat().st_size if part.is_file() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
@@ -121,16 +128,27 @@ def resume(
             return
         raise
     with answer:
+        if urlsplit(url).scheme == "https" != urlsplit(answer.url).scheme:
+            raise ConnectionError(f"the server sends to {brief(answer.url)}, which is not https")
         if answer.status != 206:
             have = 0
         total = have + int(answer.headers.get("Content-Length") or 0)
+        _check_size(part, total, most)
         with part.open("ab" if have else "wb") as file:
             while block := answer.read(CHUNK):
-                file.write(block)
                 have += len(block)
-                tell(have, total)
+                _check_size(part, have, most)
+                file.write(block)
+                if tell is not None:
+                    tell(have, total)
     if have < total:
         raise ConnectionError(f"the connection broke after {have:,} of {total:,} bytes")
+
+
+def _check_size(part: Path, size: int, most: int) -> None:
+    if size > most:
+        part.unlink(missing_ok=True)
+        raise OversizeError(f"has {size:,} bytes or more, expected at most {most:,}")
 
 
 def _reason(error: BaseException) -> str:

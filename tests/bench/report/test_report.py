@@ -135,7 +135,10 @@ def test_a_folder_without_runs_is_told(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no result\.json under"):
         report(tmp_path)
     (tmp_path / "result.json").write_text("[1]")
-    with pytest.raises(ValueError, match="is not a result of multipool run"):
+    with (
+        pytest.warns(UserWarning, match="is not a result of multipool run"),
+        pytest.raises(ValueError, match="no run under .* is complete"),
+    ):
         report(tmp_path)
 
 
@@ -172,6 +175,46 @@ def test_a_memory_that_stayed_empty_is_drawn_too(folder, tmp_path):
     (tmp_path / "result.json").write_text(json.dumps(content))
     assert report(tmp_path).is_file()
     assert (tmp_path / "figures" / "memory.svg").is_file()
+
+
+def test_files_that_are_no_results_cost_their_own_rows(folder, tmp_path):
+    content = json.loads((folder / "rotta-mcm-0" / "result.json").read_text())
+    bad = {
+        "cut": "{",
+        "list": "[]",
+        "foreign": json.dumps({"error": 3.0, "settings": {"method": "x"}}),
+        "no options": json.dumps({**content, "settings": {"method": "x", "dataset": "y"}}),
+        "no trace": json.dumps({**content, "memory": {"size": 1, "sizes": [1], "events": {}}}),
+        "points": json.dumps({**content, "diagnostics": [{"samples": 1}]}),
+    }
+    for name, text in bad.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result.json").write_text(text)
+    shutil.copytree(folder / "rotta-mcm-0", tmp_path / "good")
+    with pytest.warns(UserWarning, match=r"left out: .*result\.json") as told:
+        page = report(tmp_path).read_text()
+    assert len(told) == len(bad)
+    assert "6 files that are damaged or no result" in page
+    assert "1 run;" in page
+
+
+def test_a_page_is_made_although_weights_and_method_are_gone(folder, tmp_path):
+    content = json.loads((folder / "rotta-mcm-0" / "result.json").read_text())
+    settings = {**content["settings"], "weights": "/moved/away.pt", "method": "of another version"}
+    (tmp_path / "result.json").write_text(json.dumps({**content, "settings": settings}))
+    assert "--weights /moved/away.pt" in report(tmp_path).read_text()
+
+
+def test_domains_may_be_called_anything(folder, tmp_path):
+    content = json.loads((folder / "rotta-mcm-0" / "result.json").read_text())
+    names = dict(zip(content["errors"], ["$5_$", "\udce9", "</svg>"], strict=True))
+    content["errors"] = {names[key]: value for key, value in content["errors"].items()}
+    for change in content["changes"]:
+        change["domain"] = names[change["domain"]]
+    (tmp_path / "result.json").write_text(json.dumps(content))
+    page = report(tmp_path).read_text(encoding="utf-8")
+    assert "$5" in page
+    assert "\\udce9" in page
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")

@@ -222,3 +222,12 @@ def test_weights_that_cannot_be_read_fail_the_run_and_cost_no_result(
     ended = sweep([run], tmp_path, backend=inline)
     assert "is not a readable safetensors file" in ended.failed[run.name]
     assert (run.folder(tmp_path) / "result.json").read_bytes() == before
+
+
+def test_a_file_that_is_no_result_costs_its_own_line_of_the_tables(inline, tmp_path, seeds):
+    sweep(seeds(2), tmp_path, backend=inline)
+    (tmp_path / "runs" / "foreign").mkdir()
+    (tmp_path / "runs" / "foreign" / "result.json").write_text('{"error": 1}')
+    with pytest.warns(UserWarning, match="left out: .*foreign"):
+        ended = sweep(seeds(3), tmp_path, backend=inline)
+    assert len(rows(ended.results)) == 3

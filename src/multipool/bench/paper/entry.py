@@ -65,7 +65,7 @@ def _bank(run: Result) -> float | None:
 def _gpu(run: Result) -> float | None:
     """Return the most that was allocated on the GPU, in MiB."""
     found = run.host.get("gpu_peak_memory_mib")
-    return None if found is None else float(found)
+    return float(found) if isinstance(found, int | float) else None
 
 
 MEASURES: Mapping[str, Callable[[Result], float | None]] = {

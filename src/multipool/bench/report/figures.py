@@ -39,6 +39,7 @@ _SETTINGS: dict[Any, Any] = {
     "grid.color": RULE,
     "grid.linewidth": 0.5,
     "legend.frameon": False,
+    "text.parse_math": False,  # a domain may be called "$5"
 }
 
 
@@ -55,7 +56,9 @@ class Picture:
 def pictures(section: Section, folder: Path, prefix: str = "") -> list[Picture]:
     """Draw everything there is to draw of a section into ``folder``."""
     drawn = [write_picture(prefix + "errors", "Mean error", folder, *_errors(section))]
-    drawn.append(write_picture(prefix + "domains", "Error by domain", folder, *_domains(section)))
+    if section.domains:
+        found = _domains(section)
+        drawn.append(write_picture(prefix + "domains", "Error by domain", folder, *found))
     if any(len(run.curve) > 1 for row in section.rows for run in row.runs):
         drawn.append(write_picture(prefix + "curves", "Error over time", folder, *_curves(section)))
     if any(_traced(row) for row in section.rows):

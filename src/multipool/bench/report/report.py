@@ -11,7 +11,7 @@ from multipool.bench.report.figures import INK, RULE, Picture, pictures
 from multipool.bench.report.live_figures import live_pictures
 from multipool.bench.report.rerun import command
 from multipool.bench.report.summary import CONTEXT, NO_MEMORY, Gain, Row, Section, sections
-from multipool.bench.run.result import Result, find, read
+from multipool.bench.run.result import Result, find, read_each
 from multipool.core import write_text
 
 FILE = "report.html"
@@ -33,13 +33,14 @@ def report(folder: str | Path, title: str | None = None, intro: str = "") -> Pat
     Figures also go to ``folder/figures`` as PNG, SVG and CSV. Returns the path of the page.
     """
     folder = Path(folder)
-    runs = [read(path) for path in find(folder)]
+    paths = find(folder)
+    runs = [run for _, run in read_each(paths)]
     found = sections(runs)
     if not found:
         raise ValueError(f"no run under {folder} is complete; finish one with --resume")
     body = [f"<h1>{escape(title or 'Runs in ' + folder.resolve().name)}</h1>"]
     body.append(f"<p>{escape(intro)}</p>" if intro else "")
-    body.append(_reading(runs, found))
+    body.append(_reading(runs, found, len(paths) - len(runs)))
     for number, section in enumerate(found, 1):
         prefix = "" if len(found) == 1 else f"{number}-"
         drawn = pictures(section, folder / "figures", prefix)
@@ -51,7 +52,7 @@ def report(folder: str | Path, title: str | None = None, intro: str = "") -> Pat
     return path
 
 
-def _reading(runs: list[Result], found: list[Section]) -> str:
+def _reading(runs: list[Result], found: list[Section], unreadable: int) -> str:
     """Return how to read the page, and what is missing from it."""
     told = ["Error is the share of wrong predictions in per cent, averaged over domains; lower is "]
     told.append("better. Every prediction is made before the method learns from that image. ")
@@ -61,6 +62,9 @@ def _reading(runs: list[Result], found: list[Section]) -> str:
     open_runs = sum(not run.complete for run in runs)
     if open_runs:
         told.append(f"{open_runs} interrupted run{'s are' if open_runs > 1 else ' is'} left out. ")
+    if unreadable:
+        many = f"{unreadable} files that are" if unreadable > 1 else "One file that is"
+        told.append(f"{many} damaged or no result of multipool left out. ")
     return f'<p class="soft">{"".join(told).strip()}</p>'
 
 
@@ -157,7 +161,7 @@ def _settings(section: Section) -> str:
     run = section.rows[0].runs[0]
     names = [key for key in CONTEXT if section.context.get(key) is not None]
     pairs = [(key.replace("_", " "), _plain(section.context[key])) for key in names]
-    pairs.append(("weights' digest", str(run.weights.get("digest", ""))))
+    pairs.append(("weights' digest", _plain(section.context.get("weights' digest"))))
     pairs.append(("samples", str(run.samples)))
     pairs.append(("machine", _plain(run.host.get("gpu") or run.host.get("system"))))
     pairs.append(("versions", ", ".join(f"{k} {v}" for k, v in run.versions.items())))

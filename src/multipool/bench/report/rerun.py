@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from multipool.bench.run.experiment import Experiment
+from multipool.bench.run.experiment import Experiment, usual_options
 from multipool.bench.run.hyperparameters import SHIPPED_FOR, SOURCE_SPLITS
 
 
@@ -47,13 +47,10 @@ def _words(key: str, value: object) -> list[str]:
 
 def _set_words(settings: Mapping[str, Any]) -> list[str]:
     """Return ``--set`` for every hyperparameter that is not what ``run`` would take anyway."""
-    plain = Experiment(
-        dataset=settings["dataset"], method=settings["method"], weights=settings["weights"]
-    ).settings()["options"]
-    assert isinstance(plain, dict)
+    usual = usual_options(settings["method"], settings["dataset"], settings.get("batch_size"))
     words = []
     for key, value in settings.get("options", {}).items():
-        if value != plain.get(key):
+        if key not in usual or value != usual[key]:
             words += ["--set", f"{key}={value}"]
     for key, value in settings.get("memory_options", {}).items():
         words += ["--set", f"memory.{key}={value}"]

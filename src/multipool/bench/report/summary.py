@@ -69,7 +69,7 @@ class Row:
         """Return the time spent in the memory, in microseconds a sample; None without one."""
         if self.runs[0].memory is None:
             return None
-        return mean(1e6 * run.timing["memory"] / max(1, run.samples) for run in self.runs)
+        return mean(1e6 * run.timing.get("memory", 0.0) / max(1, run.samples) for run in self.runs)
 
     def domain_error(self, domain: str) -> float | None:
         """Return the mean error on one domain."""
@@ -115,6 +115,8 @@ def sections(runs: Iterable[Result]) -> list[Section]:
     for run in runs:
         if run.complete and run.error is not None:
             context = {key: run.settings.get(key) for key in CONTEXT}
+            # A file of weights may have been replaced between two runs: those are two models.
+            context["weights' digest"] = run.weights.get("digest")
             groups.setdefault(json.dumps(context), []).append(run)
     return [Section(json.loads(key), _rows(members)) for key, members in groups.items()]
 

@@ -88,13 +88,8 @@ class Experiment:
         return DataOptions(data_dir=self.data_dir, severity=self.severity, domains=self.domains)
 
     def method_options(self) -> dict[str, object]:
-        """Return the published options for the dataset with this experiment's own on top.
-
-        A method that divides by the configured batch size is told this experiment's.
-        """
-        fields = {f.name for f in dataclasses.fields(methods.METHODS[self.method].Config)}
-        size = {"batch_size": self.batch_size} if "batch_size" in fields else {}
-        return {**published_options(self.method, self.dataset), **size, **self.options}
+        """Return the method's options: its usual ones, with this experiment's own on top."""
+        return {**usual_options(self.method, self.dataset, self.batch_size), **self.options}
 
     def weights_name(self) -> str:
         """Return the file or name that the model comes from."""
@@ -120,7 +115,7 @@ class Experiment:
         values["domains"] = None if self.domains is None else list(self.domains)
         values["weights"] = self.weights_name()
         values["source"] = self.source_split() if needs_source(self) else None
-        values["options"] = {**_defaults(self.method), **self.method_options()}
+        values["options"] = self.method_options()
         values["memory_options"] = dict(self.memory_options)
         if not self.guard:  # then it decides nothing, and results from before it stay valid
             del values["fallback"]
@@ -137,6 +132,21 @@ class Experiment:
         if isinstance(values.get("domains"), list):
             values["domains"] = tuple(typing.cast(list[str], values["domains"]))
         return cls(**values)  # type: ignore[arg-type]
+
+
+def usual_options(method: str, dataset: str, batch_size: object) -> dict[str, object]:
+    """Return the options of a method about which nothing is said; none of an unknown one.
+
+    They are its defaults, and what was published for the dataset. A method that divides by the
+    configured batch size is told the stream's.
+    """
+    if method not in methods.METHODS:
+        return {}
+    config = methods.METHODS[method].Config()
+    usual = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+    size = {"batch_size": batch_size} if "batch_size" in usual else {}
+    published = published_options(method, dataset) if dataset in DATASETS else {}
+    return {**usual, **published, **size}
 
 
 def needs_source(experiment: Experiment) -> bool:
@@ -223,8 +233,3 @@ def _self_contained(model: str | None) -> str | None:
     if model is not None and (model in models.SHIPPED or model.partition(":")[0] in models.HUBS):
         return model
     return None
-
-
-def _defaults(method: str) -> dict[str, object]:
-    config = methods.METHODS[method].Config
-    return {f.name: getattr(config(), f.name) for f in dataclasses.fields(config)}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from multipool.core import read_json, write_json
+from multipool.core import printable, read_json, write_json
 
 FILE = "result.json"
 Kind = Callable[[object], bool]
@@ -74,6 +75,31 @@ def read(path: str | Path) -> Result:
     return Result(**{key: value for key, value in content.items() if key in known})
 
 
+def read_each(paths: Iterable[Path]) -> list[tuple[Path, Result]]:
+    """Return every result that can be read, fit to be shown; each of the others is a warning.
+
+    A file that is damaged or from elsewhere costs its own line of a table, not the table.
+    """
+    found = []
+    for path in paths:
+        try:
+            result = read(path)
+        except (ValueError, OSError) as error:
+            warnings.warn(f"left out: {error}", UserWarning, stacklevel=2)
+            continue
+        found.append((path, Result(**_shown(result.as_dict()))))
+    return found
+
+
+def _shown(value: Any) -> Any:  # noqa: ANN401
+    """Return a value with every text in it fit to be printed."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {_shown(key): _shown(part) for key, part in value.items()}
+    return [_shown(part) for part in value] if isinstance(value, list) else value
+
+
 def _number(value: object) -> bool:
     return type(value) in (int, float) and -1e300 < value < 1e300  # type: ignore[operator]
 
@@ -110,11 +136,27 @@ def _table(kind: Kind, **named: Kind) -> Kind:
 
 
 _errors = _table(_number)
+_options = _table(_anything)
+_trace = _all(_table(_anything, samples=_whole, sizes=_all(_whole)))
+_point = _table(
+    _anything,
+    samples=_whole,
+    loss=_maybe(_number),
+    entropy=_maybe(_number),
+    memory=_maybe(_table(_maybe(_number))),
+)
 _KINDS: dict[str, Kind] = {
     "error": _maybe(_number),
     "errors": _errors,
     "complete": lambda value: isinstance(value, bool),
-    "settings": _table(_anything, method=_text, dataset=_text),
+    "settings": _table(
+        _anything,
+        method=_text,
+        dataset=_text,
+        protocol=_text,
+        options=_options,
+        memory_options=_options,
+    ),
     "versions": _table(_text),
     "seed": _whole,
     "samples": _whole,
@@ -123,8 +165,10 @@ _KINDS: dict[str, Kind] = {
     "changes": _all(_table(_anything, sample=_whole, domain=_text, round=_whole)),
     "rounds": _all(_table(_anything, error=_number)),
     "counts": _table(_whole),
-    "memory": _maybe(_table(_anything, size=_whole, sizes=_all(_whole), events=_table(_whole))),
-    "diagnostics": _all(_table(_anything)),
+    "memory": _maybe(
+        _table(_anything, size=_whole, sizes=_all(_whole), events=_table(_whole), trace=_trace)
+    ),
+    "diagnostics": _all(_point),
     "weights": _table(_text),
     "notes": _all(_text),
     "timing": _table(_number),

@@ -46,12 +46,8 @@ def collect_tables(out: str | Path) -> Path:
 
 def complete(out: Path) -> list[tuple[Path, Result]]:
     """Return every complete run of a sweep's folder with its own folder."""
-    pairs = []
-    for path in sorted((out / RUNS).glob(f"*/{results.FILE}")):
-        run = results.read(path)
-        if run.complete and run.error is not None:
-            pairs.append((path.parent, run))
-    return pairs
+    found = results.read_each(sorted((out / RUNS).glob(f"*/{results.FILE}")))
+    return [(p.parent, run) for p, run in found if run.complete and run.error is not None]
 
 
 def run_lines(found: Sequence[tuple[Path, Result]]) -> list[Line]:
