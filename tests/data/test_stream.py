@@ -12,6 +12,7 @@ from multipool.core import ImageSet
 from multipool.data.assembled import AssembledDataset
 from multipool.data.protocol import SourceImages
 from multipool.data.stream import Stream, StreamConfig
+from multipool.data.streams import TURNS
 
 
 def numbered(count=50, domains=("a", "b", "c"), severities=(), lazy=False, own_labels=False):
@@ -44,7 +45,7 @@ def numbered(count=50, domains=("a", "b", "c"), severities=(), lazy=False, own_l
     )
 
 
-@pytest.mark.parametrize("protocol", ["ptta", "ctta", "mixed", "recurring"])
+@pytest.mark.parametrize("protocol", ["ptta", "ctta", "mixed", "recurring", "interleaved"])
 def test_batches_together_are_the_stream_and_each_image_fits_its_label_and_domain(protocol):
     stream = Stream(numbered(), StreamConfig(protocol, batch_size=16, rounds=2))
     batches = list(stream)
@@ -114,6 +115,13 @@ def test_a_gradual_stream_reads_every_severity():
     assert len({tuple(i) for i in images}) == 3 * 3 * 50
     assert [s for _, s, _ in images[:150]] == [1] * 25 + [2] * 25 + [3] * 50 + [2] * 25 + [1] * 25
     assert Stream(numbered(severities=(1, 2, 3)), StreamConfig("gradual", limit=90)).samples == 90
+
+
+def test_an_interleaved_stream_takes_its_cameras_and_turns_from_the_config():
+    one = Stream(numbered(), StreamConfig("interleaved", cameras=1))
+    assert (np.diff(one.domain_ids) >= 0).all()
+    many = [Stream(numbered(), StreamConfig("interleaved", turns=turns)) for turns in TURNS]
+    assert (many[0].domain_ids != many[1].domain_ids).any()
 
 
 def test_a_gradual_stream_without_severities_is_refused():
@@ -186,6 +194,8 @@ def test_preparing_reads_one_image_of_each_domain_and_severity():
 
 
 def test_wrong_settings_are_one_sentence():
+    with pytest.raises(ValueError, match="unknown way to take turns 'rounds'"):
+        StreamConfig("interleaved", turns="rounds")
     with pytest.raises(ValueError, match="unknown protocol 'pta'; did you mean 'ptta'"):
         StreamConfig("pta")
     with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):

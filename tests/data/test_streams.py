@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multipool.data.streams import PROTOCOLS, ctta, gradual, mixed, ptta, recurring
+from multipool.data.streams import (
+    PROTOCOLS,
+    TURNS,
+    ctta,
+    gradual,
+    interleaved,
+    mixed,
+    ptta,
+    recurring,
+)
 
 tables = st.integers(1, 80).flatmap(
     lambda n: st.tuples(
@@ -36,7 +45,7 @@ def test_every_protocol_shows_every_index_once_a_round(name, table, seed):
     np.testing.assert_array_equal(order, call(name, labels, domains, severities, seed))
 
 
-@pytest.mark.parametrize("name", [n for n in PROTOCOLS if n != "mixed"])
+@pytest.mark.parametrize("name", [n for n in PROTOCOLS if n not in ("mixed", "interleaved")])
 @given(table=tables)
 @settings(max_examples=20, deadline=None)
 def test_domains_are_visited_by_ascending_id(name, table):
@@ -156,7 +165,7 @@ def test_a_domain_is_ordered_the_same_whatever_other_domains_there_are():
 
 def test_other_seeds_give_other_orders():
     labels, domains = np.tile(np.arange(5), 20), np.zeros(100, int)
-    for protocol in (ptta, ctta, mixed):
+    for protocol in (ptta, ctta, mixed, interleaved):
         assert (protocol(labels, domains, seed=0) != protocol(labels, domains, seed=1)).any()
 
 
@@ -175,6 +184,50 @@ def test_a_mixed_stream_mixes_domains():
     assert 200 < shown[:500].sum() < 300
 
 
+@pytest.mark.parametrize("turns", TURNS)
+@given(table=tables, cameras=st.integers(1, 9), slots=st.integers(1, 5), seed=st.integers(0, 9))
+@settings(max_examples=30, deadline=None)
+def test_any_number_of_cameras_shows_every_index_once(turns, table, cameras, slots, seed):
+    labels, domains, _ = table
+    order = interleaved(labels, domains, 0.1, slots, seed, cameras, turns)
+    assert sorted(order.tolist()) == list(range(len(labels)))
+
+
+def test_in_turn_each_camera_begins_at_its_own_domain_and_goes_round():
+    labels, domains = np.tile(np.arange(4), 1000), np.repeat(np.arange(4), 1000)
+    order = interleaved(labels, domains, cameras=4, turns="robin")
+    shown = domains[order][:3600].reshape(-1, 4)  # a camera's part: 1,000, give or take 30
+    for camera in range(4):
+        visited = shown[:, camera]
+        stays = np.flatnonzero(np.diff(visited, prepend=-1))
+        assert visited[stays].tolist() == [(camera + i) % 4 for i in range(4)]
+
+
+def test_one_camera_is_a_correlated_stream_domain_after_domain():
+    labels, domains = np.tile(np.arange(10), 200), np.repeat([0, 1], 1000)
+    order = interleaved(labels, domains, cameras=1, seed=3)
+    assert (np.diff(domains[order]) >= 0).all()
+    # The same kind of order as ptta's, with draws of its own.
+    runs = [np.count_nonzero(np.diff(labels[o])) for o in (order, ptta(labels, domains, seed=3))]
+    assert runs[0] == pytest.approx(runs[1], rel=0.3)
+
+
+def test_random_turns_end_together_and_weave_classes():
+    labels, domains = np.tile(np.arange(10), 400), np.repeat(np.arange(4), 1000)
+    order = interleaved(labels, domains, cameras=4)
+    tail = domains[order[-200:]]  # the last domains of cameras 0 to 3 are 3, 0, 1 and 2
+    assert (np.bincount(tail, minlength=4) > 25).all()
+    stays = np.mean(labels[order][1:] == labels[order][:-1])
+    alone = np.mean(labels[ptta(labels, domains)][1:] == labels[ptta(labels, domains)][:-1])
+    # A neighbour is of the same camera one time in four, else of a class of its own.
+    assert alone > 0.9
+    assert stays == pytest.approx(alone / 4 + 3 / 4 / 10, abs=0.1)
+
+
+def test_a_camera_without_samples_is_left_out():
+    assert sorted(interleaved([5, 5], [0, 7], cameras=50).tolist()) == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -189,6 +242,9 @@ def test_a_mixed_stream_mixes_domains():
         (lambda: ptta([0], [0], slots=0), "slots must be a whole number of at least 1, got 0"),
         (lambda: ptta([0], [0], seed=-1), "seed must be a whole number of at least 0, got -1"),
         (lambda: recurring([0], [0], rounds=0), "rounds must be a whole number"),
+        (lambda: interleaved([0], [0], gamma=-1), "gamma must be a finite number above 0, got -1"),
+        (lambda: interleaved([0], [0], cameras=0), "cameras must be a whole number of at least 1"),
+        (lambda: interleaved([0], [0], turns="robins"), "did you mean 'robin'"),
         (lambda: gradual([0], [0], [0]), "severities must be at least 1, got 0"),
         (lambda: gradual([0], [0], [1, 2]), "one entry per label, got 2 for 1"),
     ],

@@ -1,6 +1,7 @@
 """The order in which a stream shows its images: pure functions from labels and domains to indices.
 
-Every order is a numpy int64 array of positions in ``labels``. Domains are visited by ascending id.
+Every order is a numpy int64 array of positions in ``labels``. Domains are visited by ascending id,
+but for ``mixed`` and ``interleaved``.
 Each part of an order has a generator of its own, seeded by (seed, repetition, domain), so an order
 depends on nothing that was drawn before, and the first round of ``recurring`` is ``ptta``.
 """
@@ -12,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from multipool.core import numpy_generator
+from multipool.core import lookup, numpy_generator
 
 Ints = npt.NDArray[np.int64]
 
@@ -66,12 +67,7 @@ def recurring(
     """
     labels, domains = _checked(labels, domains, seed)
     _whole("rounds", rounds, 1)
-    if not (0 < gamma < float("inf")):
-        raise ValueError(f"gamma must be a finite number above 0, got {gamma}")
-    classes = np.unique(labels)
-    if slots is None:
-        slots = min(len(classes), MAX_SLOTS)
-    _whole("slots", slots, 1)
+    classes, slots = _checked_shares(labels, gamma, slots)
     if drop_absent:
         classes = np.arange(len(classes))
     kept = np.isin(labels, classes)
@@ -144,12 +140,82 @@ def mixed(labels: npt.ArrayLike, domains: npt.ArrayLike, seed: int = 0) -> Ints:
     return numpy_generator(seed, "mixed").permutation(len(labels))
 
 
+def interleaved(
+    labels: npt.ArrayLike,
+    domains: npt.ArrayLike,
+    gamma: float = 0.1,
+    slots: int | None = None,
+    seed: int = 0,
+    cameras: int = 4,
+    turns: str = "random",
+) -> Ints:
+    """Order several practical streams, as of several cameras, woven into one.
+
+    Every index is dealt to a camera at random. A camera shows its part as :func:`ptta` does, but of
+    D domains camera s begins with number ``s * D // cameras`` and goes round, so that at most
+    moments the cameras are in different domains. Neighbours in the order are then seldom of one
+    class or of one domain, though each camera's own samples are.
+
+    Args:
+        labels: ``(N,)`` class ids from 0.
+        domains: ``(N,)`` domain ids from 0.
+        gamma: concentration; small values give a camera long runs of one class.
+        slots: parts of a camera's domain; None is the number of distinct labels, at most 100.
+        seed: same seed, same order.
+        cameras: how many streams are woven.
+        turns: whose sample is next, one of ``TURNS``. "random": anybody's, in proportion to what
+            each has to show, so that all end together; "robin": one camera after the other.
+
+    >>> order = interleaved([0, 1] * 4, [0] * 4 + [1] * 4, cameras=2)
+    >>> sorted(order.tolist())
+    [0, 1, 2, 3, 4, 5, 6, 7]
+    """
+    labels, domains = _checked(labels, domains, seed)
+    classes, slots = _checked_shares(labels, gamma, slots)
+    _whole("cameras", cameras, 1)
+    weave = lookup(TURNS, turns, "way to take turns")
+    rng = numpy_generator(seed, "interleaved")
+    camera = rng.integers(cameras, size=len(labels))  # (N,)
+    ids = np.unique(domains).tolist()
+    queues = []
+    for s in range(cameras):
+        first = s * len(ids) // cameras
+        for d in ids[first:] + ids[:first]:
+            part = np.flatnonzero((camera == s) & (domains == d))
+            own = numpy_generator(seed, "interleaved", s, d)
+            queues.append(part[_correlated(labels[part], classes, gamma, slots, own)])
+    # A sample's place is that of its camera's turn: the n-th of a camera takes the n-th turn of it.
+    turn = np.argsort(weave(np.bincount(camera, minlength=cameras), rng), kind="stable")
+    order = np.empty_like(labels)
+    order[turn] = np.concatenate(queues)
+    return order
+
+
+def _random_turns(counts: Ints, rng: np.random.Generator) -> Ints:
+    """Return ``(N,)`` cameras in random turn, each as often as it has samples."""
+    return rng.permutation(np.repeat(np.arange(len(counts)), counts))
+
+
+def _robin_turns(counts: Ints, rng: np.random.Generator) -> Ints:
+    """Return ``(N,)`` cameras one after the other; one that has shown everything is left out."""
+    camera = np.repeat(np.arange(len(counts)), counts)
+    lap = np.concatenate([np.arange(n) for n in counts.tolist()])
+    return camera[np.lexsort((camera, lap))]
+
+
+TURNS: dict[str, Callable[[Ints, np.random.Generator], Ints]] = {
+    "random": _random_turns,
+    "robin": _robin_turns,
+}
+
+
 PROTOCOLS: dict[str, Callable[..., Ints]] = {
     "ptta": ptta,
     "ctta": ctta,
     "recurring": recurring,
     "gradual": gradual,
     "mixed": mixed,
+    "interleaved": interleaved,
 }
 
 
@@ -184,6 +250,16 @@ def _checked(labels: npt.ArrayLike, domains: npt.ArrayLike, seed: int) -> tuple[
         )
     _whole("seed", seed, 0)
     return labels, domains
+
+
+def _checked_shares(labels: Ints, gamma: float, slots: int | None) -> tuple[Ints, int]:
+    """Return the classes present and the number of slots, after checking how they are shared."""
+    if not (0 < gamma < float("inf")):
+        raise ValueError(f"gamma must be a finite number above 0, got {gamma}")
+    classes = np.unique(labels)
+    slots = min(len(classes), MAX_SLOTS) if slots is None else slots
+    _whole("slots", slots, 1)
+    return classes, slots
 
 
 def _integers(what: str, values: npt.ArrayLike, least: int) -> Ints:
