@@ -53,6 +53,14 @@ def test_half_precision_halves_the_file_and_loads_as_float32(small, tmp_path):
     assert torch.allclose(loaded(images()), small(images()), atol=0.05)
 
 
+def test_numbers_that_half_precision_cannot_hold_stay_as_they_are(small, tmp_path):
+    name = next(key for key in small.state_dict() if key.endswith("running_var"))
+    small.state_dict()[name].fill_(70_000.0)
+    models.save(small, tmp_path / "half.safetensors", {"architecture": "wrn10-1"}, half=True)
+    loaded = models.load(tmp_path / "half.safetensors")
+    assert (loaded.state_dict()[name] == 70_000.0).all()
+
+
 def test_a_loaded_model_can_be_trained(small, tmp_path):
     models.save(small, tmp_path / "m.safetensors", {"architecture": "wrn10-1"})
     loaded = models.load(tmp_path / "m.safetensors")

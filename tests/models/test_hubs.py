@@ -20,11 +20,11 @@ def network(classes=10):
 def timm(monkeypatch):
     package = ModuleType("timm")
 
-    def create_model(name, pretrained):
+    def create_model(name, pretrained, num_classes=10):
         if name != "tiny":
             raise RuntimeError(f"Unknown model ({name})\nsecond line")
-        assert pretrained
-        return network()
+        assert pretrained or num_classes in (4, 10)
+        return network(num_classes)
 
     package.create_model = create_model
     package.data = SimpleNamespace(
@@ -37,9 +37,9 @@ def timm(monkeypatch):
 def torchvision(monkeypatch):
     package, asked = ModuleType("torchvision"), []
 
-    def get_model(name, weights):
+    def get_model(name, weights, num_classes=10):
         asked.append((name, weights))
-        return network()
+        return network(num_classes)
 
     package.models = SimpleNamespace(get_model=get_model)
     monkeypatch.setitem(sys.modules, "torchvision", package)
@@ -104,3 +104,23 @@ def test_a_missing_package_is_a_sentence_that_names_the_extra(hub, monkeypatch):
     monkeypatch.setitem(sys.modules, f"{hub}.utils", None)
     with pytest.raises(ValueError, match=rf"pip install 'multipool\[{hub}\]'$"):
         models.load(f"{hub}:anything")
+
+
+@pytest.mark.parametrize("hub", ["timm", "torchvision"])
+def test_a_file_of_weights_fills_another_packages_architecture(timm, torchvision, tmp_path, hub):
+    own = network(classes=4)
+    torch.save(own.state_dict(), tmp_path / "own.pt")
+    model = models.load(tmp_path / "own.pt", 4, architecture=f"{hub}:tiny")
+    assert torch.equal(model.model[1].weight, own[1].weight)
+    assert model(torch.rand(2, 3, 4, 4)).shape == (2, 4)
+    with pytest.raises(ValueError, match=r"own\.pt has 4 classes, expected 10"):
+        models.load(tmp_path / "own.pt", 10, architecture=f"{hub}:tiny")
+    torch.save({"other": torch.zeros(1)}, tmp_path / "own.pt")
+    with pytest.raises(ValueError, match=f"does not fit {hub}:tiny: it has no '1.weight'"):
+        models.load(tmp_path / "own.pt", architecture=f"{hub}:tiny")
+
+
+def test_robustbench_takes_no_weights_of_others(robustbench, tmp_path):
+    torch.save(network().state_dict(), tmp_path / "own.pt")
+    with pytest.raises(ValueError, match="robustbench:x comes with its weights"):
+        models.load(tmp_path / "own.pt", architecture="robustbench:x")

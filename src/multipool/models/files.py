@@ -28,9 +28,10 @@ def load(
     """Return a trained model, in evaluation mode, that takes images in [0, 1].
 
     ``source`` is a ``.safetensors`` file that names its architecture; a state dict (``.pt``,
-    ``.pth``, or a file without metadata) together with ``architecture``; a name in ``SHIPPED``;
-    or ``timm:NAME``, ``torchvision:NAME``, ``robustbench:NAME`` where that package is installed.
-    ``num_classes`` is checked if given. Half-precision files become float32.
+    ``.pth``, or a file without metadata) together with ``architecture``, of ``MODELS`` or like
+    ``timm:NAME``; a name in ``SHIPPED``; or ``timm:NAME``, ``torchvision:NAME``,
+    ``robustbench:NAME`` where that package is installed. ``num_classes`` is checked if given.
+    Half-precision files become float32.
     """
     hub, _, name = str(source).partition(":")
     if name and hub in HUBS:
@@ -46,6 +47,8 @@ def load(
     else:
         hubs = (f"{name}:NAME" for name in HUBS)
         raise unknown("weights", str(source), [*SHIPPED, *hubs, "FILE.safetensors", "FILE.pt"])
+    if architecture is not None and architecture.partition(":")[0] in HUBS:
+        return _fill(path, tensors, num_classes, architecture).eval()
     return _assemble(path, tensors, metadata, num_classes, architecture).eval()
 
 
@@ -55,7 +58,8 @@ def save(
     """Write the model to one ``.safetensors`` file that :func:`load` needs nothing else for.
 
     ``metadata`` must name the ``architecture`` (of ``MODELS``); the number of classes and the
-    normalisation are added from the model. ``half`` stores floats in half precision.
+    normalisation are added from the model. ``half`` stores floats in half precision, but for
+    tensors with numbers that it cannot hold (beyond 65,504), which stay as they are.
     """
     lookup(MODELS, metadata.get("architecture", ""), "model")
     step = getattr(model, "normalise", None)
@@ -67,10 +71,7 @@ def save(
         "mean": json.dumps([round(v, 7) for v in step.mean.flatten().tolist()]),
         "std": json.dumps([round(v, 7) for v in step.std.flatten().tolist()]),
     }
-    tensors = {
-        name: t.half() if half and t.is_floating_point() else t
-        for name, t in model.state_dict().items()
-    }
+    tensors = {name: _half(t) if half else t for name, t in model.state_dict().items()}
     write_tensors(path, tensors, {**metadata, **known})
 
 
@@ -117,6 +118,35 @@ def _assemble(
     _check_values(path, model.state_dict(), full)
     model.load_state_dict(full, assign=True)
     return with_normalisation(model, name, mean, std)
+
+
+def _fill(
+    path: Path, tensors: dict[str, Tensor], num_classes: int | None, architecture: str
+) -> nn.Module:
+    """Return another package's architecture with the weights of ``path`` in it."""
+    hub, _, name = architecture.partition(":")
+    make = HUBS[hub]
+    model = make(name, None, pretrained=False)
+    inner = getattr(model, "model", model)
+    head = next((key for key, layer in inner.named_modules() if layer is classifier(inner)), "")
+    found = len(tensors[f"{head}.weight"]) if f"{head}.weight" in tensors else None
+    if found is not None and found != classifier(inner).out_features:
+        model = make(name, found, pretrained=False)
+        inner = getattr(model, "model", model)
+    _check_fit(path, architecture, inner.state_dict(), tensors)
+    full = {k: _full(v) for k, v in tensors.items()}
+    _check_values(path, inner.state_dict(), full)
+    inner.load_state_dict(full)
+    _check_classes(model, num_classes, str(path))
+    return model
+
+
+def _half(tensor: Tensor) -> Tensor:
+    """Return floats in half precision where it can hold them."""
+    if not tensor.is_floating_point():
+        return tensor
+    short = tensor.half()
+    return short if short.isfinite().all() else tensor
 
 
 def _full(tensor: Tensor) -> Tensor:

@@ -108,3 +108,17 @@ def test_single_is_a_memory_beside_those_of_the_table():
 def test_every_method_can_be_planned_and_knows_its_source(method):
     experiment = Experiment(method=method)
     assert needs_source(experiment) == (method in SOURCE_SPLITS)
+
+
+def test_a_model_and_a_file_of_weights_are_both_heard(tmp_path):
+    file = tmp_path / "own.pt"
+    file.touch()
+    own = Experiment(model="timm:resnet18", weights=str(file))
+    assert (own.weights_name(), own.architecture()) == (str(file), "timm:resnet18")
+    theirs = Experiment(model="timm:resnet18")
+    assert (theirs.weights_name(), theirs.architecture()) == ("timm:resnet18", None)
+    assert Experiment.from_settings(theirs.settings()).architecture() is None
+    plain = Experiment(model="wrn16-2", weights=str(file))
+    assert plain.architecture() == "wrn16-2"
+    with pytest.raises(ValueError, match="comes with its weights, got --weights"):
+        Experiment(model="shapes-wrn10-1", weights=str(file))

@@ -16,7 +16,7 @@ try:
 except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
-PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "safetensors")
+PACKAGES = ("torch", "numpy", "scipy", "safetensors")
 
 
 def versions() -> dict[str, str]:

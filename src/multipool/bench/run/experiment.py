@@ -103,7 +103,9 @@ class Experiment:
 
     def architecture(self) -> str | None:
         """Return the architecture to load a file of weights as; None: the file names it."""
-        return self.model if self.model in models.MODELS else None
+        if self.model in models.SHIPPED or self.weights_name() == self.model:
+            return None
+        return self.model
 
     def source_split(self) -> str:
         """Return the split that source statistics are made from."""
@@ -219,6 +221,11 @@ def _check_weights(experiment: Experiment) -> None:
     """Check that the model can be found, without reading it."""
     if experiment.model is not None and _self_contained(experiment.model) is None:
         lookup(models.MODELS, experiment.model, "model")
+    if experiment.model in models.SHIPPED and experiment.weights not in (None, experiment.model):
+        raise ValueError(
+            f"--model {experiment.model} comes with its weights, got --weights "
+            f"{experiment.weights} as well; leave one of them out"
+        )
     name = experiment.weights_name()
     if name in models.SHIPPED or name.partition(":")[0] in models.HUBS:
         return
