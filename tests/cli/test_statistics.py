@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from multipool.methods import statistics
+from multipool.engine import statistics
 
 
 def test_statistics_are_written_for_every_class(call, tiny, tmp_path, monkeypatch):

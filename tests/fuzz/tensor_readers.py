@@ -14,7 +14,7 @@ from torch import nn
 import multipool
 from multipool import models
 from multipool.bench.run import checkpoint
-from multipool.methods import statistics
+from multipool.engine import statistics
 from multipool.models import MODELS, Architecture
 
 

@@ -2,9 +2,12 @@ import copy
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from multipool.core import numpy_generator, torch_generator
 from multipool.methods import adapt
+from multipool.methods.cotta import stochastic_restore
 from multipool.ops import View
 
 SEED = 3
@@ -79,20 +82,20 @@ def test_ten_steps_are_as_published(tiny_net, make_images, loss, optimizer, rest
     adapter = build(tiny_net, middle, 3, loss, optimizer, restore)
     reference = LiteralCoTTA(tiny_net, middle, 3, loss, optimizer, restore)
     # The adapter draws its restoration from the same generator: let both draw the same views.
-    adapter_noise = adapter._noise
+    adapter_noise = adapter.method.noise
     for x in batches:
         reference.noise.set_state(adapter_noise.get_state())
         torch.testing.assert_close(adapter(x), reference(x), rtol=1e-3, atol=1e-3)
     assert 0 < reference.averaged < 10
     for ours, theirs in (
-        (adapter.student, reference.student),
-        (adapter.teacher, reference.teacher),
+        (adapter.method.student, reference.student),
+        (adapter.method.teacher, reference.teacher),
     ):
         x = make_images(16, seed=99)
         with torch.no_grad():
             torch.testing.assert_close(ours.run(x)[0], theirs(x), rtol=2e-3, atol=2e-3)
     if not restore:
-        assert (adapter.student.values - adapter.source).abs().max() > 1e-3
+        assert (adapter.method.student.values - adapter.method.start).abs().max() > 1e-3
 
 
 def test_every_parameter_learns_and_the_source_network_never_does(tiny_net, make_images):
@@ -103,7 +106,7 @@ def test_every_parameter_learns_and_the_source_network_never_does(tiny_net, make
     moved = [
         not torch.equal(now.detach(), start)
         for now, start in zip(
-            adapter.student.network.body.parameters(),
+            adapter.method.student.network.body.parameters(),
             adapter.network.body.parameters(),
             strict=True,
         )
@@ -116,17 +119,17 @@ def test_the_expected_share_of_weights_goes_back_each_step(make_net, make_images
     whole, partly = (build(make_net(100), restore=rate) for rate in (0.0, 0.3))
     for adapter in (whole, partly):
         adapter(make_images(16))
-    moved = whole.student.values != whole.source
-    back = partly.student.values == partly.source
+    moved = whole.method.student.values != whole.method.start
+    back = partly.method.student.values == partly.method.start
     assert float(back[moved].float().mean()) == pytest.approx(0.3, abs=0.05)
-    assert torch.equal(partly.student.values[~back], whole.student.values[~back])
+    assert torch.equal(partly.method.student.values[~back], whole.method.student.values[~back])
 
 
 def test_the_teacher_sees_restored_weights_one_batch_later(tiny_net, make_images):
     adapter = build(tiny_net, confidence=0.0, restore=1.0)
     adapter(make_images(16))
-    assert torch.equal(adapter.student.values, adapter.source)
-    assert not torch.equal(adapter.teacher.values, adapter.source)
+    assert torch.equal(adapter.method.student.values, adapter.method.start)
+    assert not torch.equal(adapter.method.teacher.values, adapter.method.start)
 
 
 def test_views_do_not_mix_their_statistics_whatever_their_number(tiny_net, make_images):
@@ -152,8 +155,8 @@ def test_batch_size_one_and_half_precision_run(tiny_net, make_images):
     adapter = adapt(tiny_net, "cotta", precision="bf16", options={"views": 2, "confidence": 2.0})
     for t in range(3):
         assert adapter(make_images(1, seed=t)).isfinite().all()
-    assert adapter.student.values.dtype == torch.float32
-    assert (adapter.student.values - adapter.source).abs().max() > 0
+    assert adapter.method.student.values.dtype == torch.float32
+    assert (adapter.method.student.values - adapter.method.start).abs().max() > 0
 
 
 def test_settings_that_cannot_be_are_sentences(tiny_net):
@@ -163,3 +166,24 @@ def test_settings_that_cannot_be_are_sentences(tiny_net):
         build(tiny_net, optimizer="adamw")
     with pytest.raises(ValueError, match="loss of cotta"):
         build(tiny_net, loss="mse")
+
+
+@given(rate=st.sampled_from([0.0, 0.01, 0.3, 1.0]), seed=st.integers(0, 5))
+def test_the_expected_share_goes_back_and_the_rest_stays(rate, seed):
+    count = 40_000
+    values, source = torch.full((count,), 2.0), torch.arange(count) + 10.0
+    stochastic_restore(values, source, rate, torch.Generator().manual_seed(seed))
+    back = values == source
+    assert torch.equal(values[~back], torch.full((int((~back).sum()),), 2.0))
+    spread = (rate * (1 - rate) / count) ** 0.5
+    assert abs(float(back.float().mean()) - rate) <= 5 * spread
+
+
+def test_every_call_draws_anew():
+    generator = torch.Generator().manual_seed(0)
+    masks = []
+    for _ in range(2):
+        values = torch.ones(1000)
+        stochastic_restore(values, torch.zeros(1000), 0.5, generator)
+        masks.append(values)
+    assert not torch.equal(*masks)

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from multipool.core import ImageSet
 from multipool.methods import adapt, load
+from multipool.methods.eata import fisher_pull
 
 OPTIONS = {
     "entropy_margin": 0.6,
@@ -73,18 +74,20 @@ def test_ten_steps_do_what_the_definition_does(
     net, affine = batch_copy(tiny_net)
     fisher = literal_fisher(net, affine, source[:80], 32)
     adapter = adapt(tiny_net, "eata", source=[(source, None)], guard=False, options=OPTIONS)
-    torch.testing.assert_close(adapter.fisher, torch.cat(fisher), rtol=1e-3, atol=1e-7)
+    torch.testing.assert_close(adapter.method.fisher, torch.cat(fisher), rtol=1e-3, atol=1e-7)
     reference = Literal(net, affine, fisher, 50.0)
     assert_follows(adapter, reference, drift(), affine)
     assert 0 < sum(reference.counts) < 290, "the filters were not put to the test"
-    torch.testing.assert_close(adapter.average, reference.average, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(
+        adapter.method.selection.average, reference.average, rtol=1e-3, atol=1e-5
+    )
 
 
 def test_fisher_weights_do_not_depend_on_how_the_source_is_batched(tiny_net, make_images):
     images, labels = make_images(90, seed=9), torch.zeros(90, dtype=torch.long)
     odd = [(images[:7], None), (images[7:50], None), (images[50:], None)]
     forms = [odd, (images, labels), ImageSet(images, labels, "clean"), [images]]
-    found = [adapt(tiny_net, "eata", source=s, options=OPTIONS).fisher for s in forms]
+    found = [adapt(tiny_net, "eata", source=s, options=OPTIONS).method.fisher for s in forms]
     assert all(torch.equal(f, found[0]) for f in found)
     assert found[0].max() > 0
 
@@ -115,7 +118,10 @@ def test_the_penalty_holds_back_what_matters(tiny_net, make_images):
     for t in range(20):
         free(make_images(32, seed=t))
         held(make_images(32, seed=t))
-    way = [(a.fisher * (a.student.affine - a.anchor.affine) ** 2).sum() for a in (free, held)]
+    way = [
+        (a.method.fisher * (a.method.student.affine - a.method.anchor.affine) ** 2).sum()
+        for a in (free, held)
+    ]
     assert way[1] < 0.5 * way[0]
 
 
@@ -133,3 +139,13 @@ def test_a_saved_adapter_needs_its_source_no_more(tiny_net, make_images, tmp_pat
     adapter.save(tmp_path / "state.safetensors")
     again = load(tmp_path / "state.safetensors", tiny_net)
     assert torch.equal(again(make_images(32, seed=1)), adapter(make_images(32, seed=1)))
+
+
+def test_the_pulls_gradient_is_autograds():
+    g = torch.Generator().manual_seed(0)
+    values, anchor, weights = (torch.rand(9, generator=g, dtype=torch.float64) for _ in range(3))
+    values.requires_grad_()
+    value, slope = fisher_pull(values, anchor, weights)
+    expected = sum(w * (v - a) ** 2 for w, v, a in zip(weights, values, anchor, strict=True))
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(slope, torch.autograd.grad(expected, values)[0])

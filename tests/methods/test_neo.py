@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
+from multipool.engine.statistics import gather
 from multipool.methods import adapt, load
-from multipool.methods.statistics import gather
 from multipool.ops import Network
 
 

@@ -48,7 +48,7 @@ def test_ten_steps_do_what_the_definition_does(tiny_net, batch_copy, drift):
     for x in drift():
         torch.testing.assert_close(adapter(x), reference(x), rtol=2e-4, atol=2e-4)
     now = torch.cat([p.detach() for p in reference.affine])
-    torch.testing.assert_close(adapter.student.affine, now, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(adapter.method.student.affine, now, rtol=1e-3, atol=1e-4)
 
 
 def test_it_resets_on_schedule_parameters_optimiser_and_average(tiny_net, make_images):
@@ -57,21 +57,21 @@ def test_it_resets_on_schedule_parameters_optimiser_and_average(tiny_net, make_i
     for t in range(1, 13):
         adapter(make_images(32, seed=t))
         fresh = t % 4 == 0
-        assert torch.equal(adapter.student.affine, source) == fresh
-        assert (not adapter.average.any()) == fresh
-        assert (adapter.optimizer.state["step"] == 0) == fresh
+        assert torch.equal(adapter.method.student.affine, source) == fresh
+        assert (not adapter.method.selection.average.any()) == fresh
+        assert (adapter.method.optimizer.state["step"] == 0) == fresh
     assert adapter.counts["updates"] == 12
 
 
 def test_batches_without_a_good_sample_count_too(tiny_net, make_images):
     adapter = adapt(tiny_net, "rdumb", options={**OPTIONS, "reset_every": 3})
     adapter(make_images(32, seed=1))
-    moved = adapter.student.affine.clone()
-    adapter.limit = 0.0  # no sample is reliable any more
+    moved = adapter.method.student.affine.clone()
+    adapter.method.selection.limit = 0.0  # no sample is reliable any more
     adapter(make_images(32, seed=2))
-    assert torch.equal(adapter.student.affine, moved)
+    assert torch.equal(adapter.method.student.affine, moved)
     adapter(make_images(32, seed=3))
-    assert torch.equal(adapter.student.affine, adapter.network.source.affine)
+    assert torch.equal(adapter.method.student.affine, adapter.network.source.affine)
 
 
 def test_a_period_of_no_batches_is_refused(tiny_net):

@@ -1,12 +1,14 @@
 import copy
+import math
 
 import pytest
 import torch
 from torch import nn
 
 from multipool.core import numpy_generator, torch_generator
+from multipool.engine.replay import Replay
 from multipool.methods import adapt, load
-from multipool.methods.replay import Replay
+from multipool.methods.rmt import contrastive_loss, nearest_by_cosine
 from multipool.ops import View
 
 CLASSES, SEED, SIZE = 5, 3, 16
@@ -109,29 +111,31 @@ def test_ten_steps_are_as_published(tiny_net, make_images, optimizer, warmup):
         options |= {"optimizer": "sgd", "lr": 0.01}
     adapter = make(tiny_net, data, **options)
     projector = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 6))
-    start = adapter.projector.leaves
+    start = adapter.method.projector.leaves
     with torch.no_grad():
         for ours, theirs in zip(start, projector.parameters(), strict=True):
             theirs.copy_(ours)
     reference = LiteralRMT(tiny_net, data, projector, optimizer, warmup)
     # The projector was drawn from the generator that the views come from.
-    reference.draws.bit_generator.state = adapter._draws.bit_generator.state
-    torch.testing.assert_close(adapter.prototypes, reference.prototypes, rtol=1e-4, atol=1e-4)
+    reference.draws.bit_generator.state = adapter.method.draws.bit_generator.state
+    torch.testing.assert_close(
+        adapter.method.prototypes, reference.prototypes, rtol=1e-4, atol=1e-4
+    )
     for t in range(10):
         x = make_images(12, seed=t)
         torch.testing.assert_close(adapter(x), reference(x), rtol=2e-3, atol=2e-3)
-    assert adapter._numbers["replayed"] == reference.taken == 10 + 4 * warmup
-    for ours, theirs in zip(adapter.projector.leaves, projector.parameters(), strict=True):
+    assert adapter.method.numbers["replayed"] == reference.taken == 10 + 4 * warmup
+    for ours, theirs in zip(adapter.method.projector.leaves, projector.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=1e-3)
 
 
 def test_without_source_replay_and_projector_it_learns_from_the_stream_alone(tiny_net, make_images):
     options = {"source_weight": 0.0, "projection": 0, "warmup_images": 0}
     adapter = make(tiny_net, source(make_images), **options)
-    before = adapter.student.values.clone()
+    before = adapter.method.student.values.clone()
     adapter(make_images(12))
-    assert adapter._numbers["replayed"] == 0
-    assert not torch.equal(adapter.student.values, before)
+    assert adapter.method.numbers["replayed"] == 0
+    assert not torch.equal(adapter.method.student.values, before)
     assert not any(name.startswith("projector") for name in adapter.state_dict())
 
 
@@ -148,7 +152,7 @@ def test_student_and_teacher_predict_together_before_they_learn(tiny_net, make_i
 def test_a_class_that_the_source_lacks_has_no_prototype(tiny_net, make_images):
     data = [(make_images(20), torch.arange(20) % 3)]
     adapter = make(tiny_net, data)
-    assert adapter.prototypes[3:].abs().max() == 0
+    assert adapter.method.prototypes[3:].abs().max() == 0
     assert adapter(make_images(8)).isfinite().all()
 
 
@@ -168,19 +172,19 @@ def test_an_update_that_fails_still_predicts(tiny_net, make_images):
     options = {"source_batch": SIZE, "projection": 6}
     adapter = adapt(tiny_net, "rmt", source=source(make_images), seed=SEED, options=options)
     x = make_images(12)
-    expected, before = adapter.predict(x), adapter.student.values.clone()
-    adapter.view = None
+    expected, before = adapter.predict(x), adapter.method.student.values.clone()
+    adapter.method.view = None
     assert torch.equal(adapter(x), expected)
-    assert torch.equal(adapter.student.values, before)
+    assert torch.equal(adapter.method.student.values, before)
     assert adapter.counts["skipped"] == 1
 
 
 def test_single_images_and_half_precision_run(tiny_net, make_images):
     adapter = adapt(tiny_net, "rmt", source=source(make_images), precision="bf16")
-    before = adapter.student.values.clone()
+    before = adapter.method.student.values.clone()
     for t in range(3):
         assert adapter(make_images(1, seed=t)).isfinite().all()
-    assert not torch.equal(adapter.student.values, before)
+    assert not torch.equal(adapter.method.student.values, before)
 
 
 def test_settings_that_cannot_be_are_sentences(tiny_net, make_images):
@@ -188,3 +192,41 @@ def test_settings_that_cannot_be_are_sentences(tiny_net, make_images):
         make(tiny_net, source(make_images), optimizer="lion")
     with pytest.raises(ValueError, match="source_images and source_batch must be at least 1"):
         make(tiny_net, source(make_images), source_batch=0)
+
+
+@pytest.mark.parametrize(("views", "count"), [(3, 5), (2, 4), (3, 1)])
+def test_the_contrastive_loss_is_its_definition(views, count):
+    torch.manual_seed(0)
+    vectors = torch.randn(views, count, 6, dtype=torch.float64)
+    every = [(v, i) for v in range(views) for i in range(count)]
+    unit = {k: vectors[k] / vectors[k].norm() for k in every}
+    losses = []
+    for anchor in every:
+        others = [k for k in every if k != anchor]
+        total = sum(math.exp(float(unit[anchor] @ unit[k]) / 0.1) for k in others)
+        positives = [k for k in others if k[1] == anchor[1]]
+        terms = [math.log(math.exp(float(unit[anchor] @ unit[k]) / 0.1) / total) for k in positives]
+        losses.append(-sum(terms) / len(terms))
+    expected = sum(losses) / len(losses)
+    assert float(contrastive_loss(vectors, 0.1)) == pytest.approx(expected)
+
+
+def test_views_that_agree_cost_less():
+    torch.manual_seed(0)
+    one = torch.randn(8, 16)
+    alike, apart = torch.stack([one, one, one]), torch.stack([one, one.roll(1, 0), one.roll(2, 0)])
+    assert contrastive_loss(alike, 0.1) < contrastive_loss(apart, 0.1)
+
+
+def test_the_nearest_prototype_is_by_angle_and_never_an_absent_one():
+    prototypes = torch.tensor([[10.0, 0.0], [0.0, 0.0], [0.0, -1.0]])
+    features = torch.tensor([[0.1, 0.0], [-1.0, 0.2]])  # the second is at more than 90 degrees
+    found = nearest_by_cosine(features, prototypes)
+    assert torch.equal(found, prototypes[[0, 2]])
+
+
+def test_the_gradient_is_finite_although_an_anchor_is_not_its_own_neighbour():
+    vectors = torch.randn(3, 2, 4, requires_grad=True)
+    contrastive_loss(vectors, 0.1).backward()
+    assert vectors.grad.isfinite().all()
+    assert vectors.grad.abs().max() > 0

@@ -1,5 +1,9 @@
-"""A branch: flat vectors, their views, their gradient, and the pull back to source."""
+"""A branch: flat vectors, their views, and their gradient."""
 
+import copy
+import pickle
+
+import pytest
 import torch
 
 from multipool.ops import Branch, FlatAdam, LayerState
@@ -35,20 +39,6 @@ def test_the_gradient_is_flat_and_counts_missed_layers_as_zero():
     assert torch.equal(branch.gradient(loss), expected)
 
 
-def test_align_takes_one_gradient_step_on_the_wasserstein_distance():
-    source, branch = Branch(states(0)), Branch(states(1))
-    rate = 0.05
-    expected = []
-    for ours, theirs in zip(branch.layers, source.layers, strict=True):
-        mean = ours.mean.clone().requires_grad_()
-        s = (ours.var + 1e-3).sqrt().requires_grad_()
-        gap = (mean - theirs.mean).square().sum() + (s - (theirs.var + 1e-3).sqrt()).square().sum()
-        d_mean, d_s = torch.autograd.grad(gap, [mean, s])
-        expected += [mean - rate * d_mean, (s - rate * d_s).square() - 1e-3]
-    branch.align(source, rate)
-    torch.testing.assert_close(branch.statistics, torch.cat(expected).detach())
-
-
 def test_flat_adam_equals_adam_over_separate_tensors():
     branch = Branch(states(), trainable=True)
     tensors = [t.detach().clone().requires_grad_() for t in branch.leaves]
@@ -62,3 +52,12 @@ def test_flat_adam_equals_adam_over_separate_tensors():
         theirs.step()
     torch.testing.assert_close(branch.affine, torch.cat([t.detach() for t in tensors]))
     assert float(ours.state["step"]) == 20
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda b: pickle.loads(pickle.dumps(b))])
+def test_copied_and_pickled_its_views_share_its_own_vectors(again):
+    branch = Branch(states(), trainable=True)
+    other = again(branch)
+    other.affine.add_(1)
+    assert torch.equal(other.layers[0].weight, branch.layers[0].weight + 1)
+    assert other.leaves[0].requires_grad

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from multipool.ops import Group, Network, Residual, Robust, activated, batch, frozen
+from multipool.methods.resitta import Residual
+from multipool.ops import Group, Network, Robust, activated, batch, frozen
 from multipool.ops.network import Norm
 
 

@@ -9,8 +9,8 @@ import typer
 
 from multipool.bench.run.experiment import SPLITS, memories
 from multipool.data import DATASETS, PROTOCOLS
+from multipool.engine.setup import PRECISIONS
 from multipool.methods import METHODS
-from multipool.methods.setup import PRECISIONS
 from multipool.models import HUBS, MODELS, SHIPPED
 
 

@@ -13,7 +13,7 @@ from multipool.bench.run.result import FILE, Result
 from multipool.bench.run.runner import CHECKPOINT_EVERY, Interrupted, NotWrittenError, run
 from multipool.cli import options as o
 from multipool.cli.console import print_json, progress, say, table
-from multipool.methods.setup import FALLBACKS
+from multipool.engine.setup import FALLBACKS
 
 app = typer.Typer(add_completion=False)
 

@@ -13,7 +13,7 @@ from multipool.bench.run.loader import Loader
 from multipool.bench.run.sources import FROM_STATISTICS, make_statistics
 from multipool.cli import options as o
 from multipool.cli.console import print_json, say
-from multipool.methods import statistics
+from multipool.engine import statistics
 
 app = typer.Typer(add_completion=False)
 

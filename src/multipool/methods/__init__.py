@@ -1,10 +1,10 @@
-"""Adapters, one method a file, over the shared blocks of ``ops`` and a bank of ``memory``.
+"""One paper, one file: its passes, its losses and whatever it alone needs.
 
-An adapter is an ``nn.Module``: call it with images and get logits; it learns on the side. No
-method ever sees a label, a dataset's name or a metric.
+A method says what it keeps, how it predicts and how it learns; :mod:`multipool.engine` makes an
+adapter of it. No method ever sees a label, a dataset's name, a metric or a device.
 """
 
-from multipool.methods.adapter import Adapter
+from multipool.engine import Adapter
 from multipool.methods.factory import adapt, load
 from multipool.methods.table import METHODS, available
 

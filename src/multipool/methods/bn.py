@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from multipool.methods.adapter import Adapter
+from multipool.engine import Context, Method, Prediction
 from multipool.ops import Group, batch
 
 
@@ -19,14 +19,16 @@ class BNConfig:
     """No hyperparameters: the row of the tables uses the batch's statistics alone."""
 
 
-class BN(Adapter):
+class BN(Method):
     """Replaces the source statistics by the current batch's; nothing is learned."""
 
     name = "bn"
     Config = BNConfig
 
-    def _build(self) -> None:
+    def __init__(self, context: Context, config: BNConfig) -> None:
+        super().__init__(context, config)
         self.branch = self.network.require_source(self.name)
 
-    def _predict(self, images: Tensor) -> Tensor:
-        return self.network.run(Group(images, self.branch, batch))[0]
+    def predict(self, images: Tensor) -> Prediction:
+        """Return the logits under the batch's statistics."""
+        return Prediction(self.network.run(Group(images, self.branch, batch))[0])

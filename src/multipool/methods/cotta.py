@@ -7,25 +7,17 @@ mariodoebler/test-time-adaptation, whose settings these are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from multipool.core import lookup
-from multipool.methods.adapter import Adapter
-from multipool.ops import (
-    Graphed,
-    Group,
-    View,
-    batch,
-    soft_cross_entropy,
-    symmetric_cross_entropy,
-)
+from multipool.engine import Context, Kept, Method, Prediction, Update, tensor_pass
+from multipool.ops import Group, View, batch, soft_cross_entropy, symmetric_cross_entropy
 from multipool.ops.flat import gradients
 from multipool.ops.optimise import OPTIMIZERS
-from multipool.ops.restore import stochastic_restore
 from multipool.ops.weights import Weights
 
 LOSSES = ("ce", "sce")
@@ -51,63 +43,64 @@ class CoTTAConfig:
             raise ValueError(f"cotta's views must be at least 1, got {self.views}")
 
 
-class CoTTA(Adapter):
+class CoTTA(Method):
     """The teacher predicts; all weights of the student learn, some return to the source."""
 
     name = "cotta"
     Config = CoTTAConfig
-    watch_every = 64  # its many views make a look dear
-    config: CoTTAConfig
+    expensive = True  # its many views
+    view = View()
 
-    def _build(self) -> None:
+    def __init__(self, context: Context, config: CoTTAConfig) -> None:
+        super().__init__(context, config)
         self.anchor = self.network.require_source(self.name)
         self.student = Weights(self.network, method=self.name, trainable=True)
         self.teacher = Weights(self.network, method=self.name)
-        self.source = self.student.values.clone()
-        self.optimizer = OPTIMIZERS[self.config.optimizer](self.student.values, self.config.lr)
-        self._keep("student.values", self.student.values)
-        self._keep("teacher.values", self.teacher.values)
-        for name, tensor in self.optimizer.state.items():
-            self._keep(f"optimizer.{name}", tensor)
-        self.view = View()
-        graphs = self.setup.graphs
-        self._sure = Graphed(self._anchor_pass, enabled=graphs)
-        self._teach = Graphed(self._teacher_pass, enabled=graphs)
-        self._train = Graphed(self._train_pass, enabled=graphs)
+        self.start = self.student.values.clone()
+        self.optimizer = OPTIMIZERS[config.optimizer](self.student.values, config.lr)
 
-    def _predict(self, images: Tensor) -> Tensor:
-        with self._no_draws():
-            return self._target(images)
+    def keeps(self) -> Kept:
+        """Return both networks' weights and the optimiser's state."""
+        return {
+            "student.values": self.student.values,
+            "teacher.values": self.teacher.values,
+            "optimizer": self.optimizer,
+        }
 
-    def _step(self, images: Tensor) -> Tensor:
-        with self._timed("predict"), torch.no_grad():
-            logits = self._target(images)
-        with torch.enable_grad():
-            self._learn(lambda: self._update(images, logits))
-        self._numbers["seen"] += len(images)
-        return logits
-
-    def _target(self, images: Tensor) -> Tensor:
+    def predict(self, images: Tensor) -> Prediction:
         """Return the teacher's logits ``(B, L)``, averaged over views where the source doubts."""
-        (confidence,) = self._sure(images)
+        (confidence,) = self._anchor_pass(images)
         if float(confidence) >= self.config.confidence:
-            return self._teach(images)[0].clone()
+            return Prediction(self._teacher_pass(images)[0])
         views, total = self.config.views, torch.zeros((), device=self.device)
         for start in range(0, views, _AT_ONCE):
-            count = min(_AT_ONCE, views - start)
-            drawn = [self.view(images, self._draws, self._noise) for _ in range(count)]
-            total = total + self._teach(*(self.network.prepare(view) for view in drawn))[0]
-        return total / views
+            drawn = [self.augmented(images) for _ in range(min(_AT_ONCE, views - start))]
+            total = total + self._teacher_pass(*drawn)[0]
+        return Prediction(total / views)
 
+    def learn(self, images: Tensor, prediction: Prediction) -> Iterator[Update]:
+        """Learn what the teacher said of this batch."""
+        yield partial(self._update, images, prediction.logits)
+
+    def _update(self, images: Tensor, target: Tensor) -> Tensor:
+        (loss,) = self._train_pass(images, target)
+        # After the teacher's update, which sees the restored weights one batch later.
+        rate = self.config.restore_rate
+        stochastic_restore(self.student.values, self.start, rate, self.noise)
+        return loss
+
+    @tensor_pass
     def _anchor_pass(self, images: Tensor) -> tuple[Tensor, ...]:
         """Return how sure the source network is of this batch, on average."""
         (logits,) = self.network.run(Group(images, self.anchor, batch))
         return (logits.softmax(dim=1).amax(dim=1).mean(),)
 
+    @tensor_pass
     def _teacher_pass(self, *views: Tensor) -> tuple[Tensor, ...]:
         """Return the sum of the teacher's logits over the views, ``(B, L)``."""
         return (torch.stack(self.teacher.run(*views)).sum(dim=0),)
 
+    @tensor_pass
     def _train_pass(self, images: Tensor, target: Tensor) -> tuple[Tensor, ...]:
         """Take one step on the clean images; the teacher follows."""
         (logits,) = self.student.run(images)
@@ -120,19 +113,17 @@ class CoTTA(Adapter):
         self.teacher.values.lerp_(self.student.values, self.config.teacher_rate)
         return (loss.detach(),)
 
-    def _update(self, images: Tensor, target: Tensor) -> Tensor:
-        (loss,) = self._train(images, target)
-        # After the teacher's update, which sees the restored weights one batch later.
-        rate = self.config.restore_rate
-        stochastic_restore(self.student.values, self.source, rate, self._noise)
-        return loss
 
-    @contextmanager
-    def _no_draws(self) -> Iterator[None]:
-        """Put both generators back afterwards: looking must not change what a call returns."""
-        draws, noise = self._draws.bit_generator.state, self._noise.get_state()
-        try:
-            yield
-        finally:
-            self._draws.bit_generator.state = draws
-            self._noise.set_state(noise)
+@torch.no_grad()
+def stochastic_restore(
+    values: Tensor, source: Tensor, rate: float, generator: torch.Generator
+) -> None:
+    """Set each element to that of ``source`` with probability ``rate``, in place (Sec. 3.3).
+
+    >>> values = torch.ones(3)
+    >>> stochastic_restore(values, torch.zeros(3), 1.0, torch.Generator())
+    >>> values
+    tensor([0., 0., 0.])
+    """
+    draws = torch.rand(values.shape, generator=generator, device=values.device)
+    values.copy_(torch.where(draws < rate, source, values))

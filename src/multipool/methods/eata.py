@@ -6,16 +6,20 @@ with mariodoebler/test-time-adaptation.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar
 
+import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from multipool.core import lookup
-from multipool.methods.fisher import obtain_fisher
-from multipool.methods.selective import Selective
-from multipool.ops.fisher import fisher_pull
-from multipool.ops.optimise import OPTIMIZERS
+from multipool.engine import Context, Kept, OnePass, tensor_pass
+from multipool.ops import entropy
+from multipool.ops.masked import masked_mean
+from multipool.ops.optimise import OPTIMIZERS, step_where
+
+_AVERAGE_RATE = 0.1  # share of the batch in each update of the average prediction
 
 
 @dataclass(frozen=True)
@@ -34,28 +38,85 @@ class EATAConfig:
         lookup(OPTIMIZERS, self.optimizer, "optimizer of eata")
 
 
-class EATA(Selective):
-    """Learns from reliable, new samples and holds on to what mattered for the source."""
+class Selection:
+    """Which samples are worth learning from: reliable ones that say something new.
+
+    ``margin`` is the share of the largest entropy below which a sample is reliable, ``redundancy``
+    the cosine to the average prediction from which on it says nothing new.
+    """
+
+    def __init__(
+        self, num_classes: int, margin: float, redundancy: float, device: torch.device
+    ) -> None:
+        self.limit, self.redundancy = margin * math.log(num_classes), redundancy
+        # All zero until a first sample has passed: nothing resembles it, so all pass.
+        self.average = torch.zeros(num_classes, device=device)
+
+    def loss(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the weighted entropy of the samples that pass, and which do ``(B,)``.
+
+        Moves the average prediction.
+        """
+        doubt = entropy(logits)
+        with torch.no_grad():
+            p = logits.softmax(dim=1)
+            familiar = F.cosine_similarity(self.average[None], p, dim=1).abs()
+            passed = (doubt < self.limit) & (familiar < self.redundancy)  # (B,)
+            weights = torch.exp(self.limit - doubt)
+            self._move_average(p, passed)
+        return masked_mean(weights * doubt, passed), passed
+
+    def _move_average(self, p: Tensor, passed: Tensor) -> None:
+        """Move the average prediction to the samples that passed; the first ones set it."""
+        mean = masked_mean(p, passed)  # (L,)
+        moved = torch.where(self.average.any(), self.average.lerp(mean, _AVERAGE_RATE), mean)
+        self.average.copy_(torch.where(passed.any(), moved, self.average))
+
+
+class EATA(OnePass):
+    """Learns from reliable, new samples and holds on to what mattered for the source.
+
+    A batch without a sample worth it changes nothing.
+    """
 
     name = "eata"
-    Config: ClassVar[type] = EATAConfig  # MECTA has another
-    needs_source: ClassVar[bool] = True
-    config: EATAConfig
+    Config = EATAConfig
+    needs_source = True
 
-    def _build(self) -> None:
-        super()._build()
+    def __init__(self, context: Context, config: EATAConfig) -> None:
+        super().__init__(context, config)
         self.anchor = self.network.require_source(self.name)
-        fisher = obtain_fisher(
-            self.network,
-            self.student,
-            self.setup.source,
-            images=self.config.fisher_images,
-            size=self.config.fisher_batch,
-            method=self.name,
+        self.student = self.anchor.copy(trainable=True)
+        self.optimizer = OPTIMIZERS[config.optimizer](self.student.affine, config.lr)
+        self.selection = Selection(
+            self.num_classes, config.entropy_margin, config.redundancy, self.device
         )
-        self.fisher = self._keep("statistics.fisher", fisher)
+        self.fisher = self.source.fisher(
+            self.student, images=config.fisher_images, size=config.fisher_batch
+        )
 
-    def _pull(self) -> tuple[Tensor, Tensor]:
-        """Return beta sum_j F_j (theta_j - theta*_j)^2 and its gradient."""
-        value, slope = fisher_pull(self.student.affine, self.anchor.affine, self.fisher)
-        return self.config.fisher_weight * value, self.config.fisher_weight * slope
+    def keeps(self) -> Kept:
+        """Return what learning changes, and the Fisher weights."""
+        own = {"average": self.selection.average, "statistics.fisher": self.fisher}
+        return {**super().keeps(), **own}
+
+    @tensor_pass
+    def train_pass(self, images: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+        """Take one step on the selected entropy + beta sum_j F_j (theta_j - theta*_j)^2."""
+        logits = self.logits(images)
+        loss, passed = self.selection.loss(logits)
+        penalty, slope = fisher_pull(self.student.affine, self.anchor.affine, self.fisher)
+        gradient = self.student.gradient(loss) + self.config.fisher_weight * slope
+        step_where(self.optimizer, gradient, passed.any())
+        return loss.detach() + self.config.fisher_weight * penalty, logits.detach()
+
+
+def fisher_pull(values: Tensor, anchor: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return sum_j F_j (v_j - a_j)^2 and its gradient ``(P,)``.
+
+    >>> value, slope = fisher_pull(torch.tensor([3.0]), torch.tensor([1.0]), torch.tensor([0.5]))
+    >>> float(value), float(slope)
+    (2.0, 2.0)
+    """
+    gap = values - anchor
+    return (weights * gap.square()).sum(), 2 * weights * gap

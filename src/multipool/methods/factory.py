@@ -9,10 +9,9 @@ import torch
 from torch import nn
 
 from multipool.core import lookup
+from multipool.engine import Adapter, Method, Setup, configure
+from multipool.engine.saving import read_state
 from multipool.memory import Memory, build
-from multipool.methods.adapter import Adapter
-from multipool.methods.saving import read_state
-from multipool.methods.setup import Setup, configure
 from multipool.methods.table import METHODS
 from multipool.ops import Network
 
@@ -58,31 +57,21 @@ def adapt(
         reset_every: go back to the source model and an empty memory after every so many batches,
             as RDumb does; works around any method. Left out: never, or what the method says.
     """
-    if not isinstance(model, nn.Module):
-        raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    kind = lookup(METHODS, method, "method")
-    config = configure(kind.Config(), options or {}, f"method '{method}'")
-    classes = num_classes if num_classes is not None else _classes_of(model)
-    bank = _bank(kind, memory, classes, seed, memory_options or {})
+    _check_model(model)
     setup = Setup(
-        num_classes=classes,
+        num_classes=num_classes if num_classes is not None else _classes_of(model),
         seed=seed,
-        memory=bank,
-        source=source if kind.uses_source(config) else None,
+        memory="bank" if isinstance(memory, Memory) else memory,
+        memory_options=dict(memory_options or {}),
         guard=guard,
+        fallback=fallback,
+        bad_input=bad_input,
         precision=precision,
         compile=compile,
         reset_every=reset_every,
-        fallback=fallback,
-        bad_input=bad_input,
     )
-    with torch.inference_mode(mode=False):
-        adapter = kind(model, config, setup)
-    adapter.recipe = {
-        "memory": memory if isinstance(memory, str) else ("bank" if memory is not None else None),
-        "memory_options": dict(memory_options or {}),
-    }
-    return adapter
+    bank = memory if isinstance(memory, Memory) else None
+    return _make(model, method, options or {}, setup, bank, source)
 
 
 def load(
@@ -99,6 +88,7 @@ def load(
         source: source data again, for methods that keep using it.
         memory: an empty bank like the saved one, where the adapter was made with a bank object.
     """
+    _check_model(model)
     state, recipe = read_state(path)
     own_bank = recipe["memory"] == "bank"
     if own_bank and memory is None:
@@ -106,26 +96,37 @@ def load(
     kept = {
         k.removeprefix("statistics."): v for k, v in state.items() if k.startswith("statistics.")
     }
-    adapter = adapt(
-        model,
-        recipe["method"],
-        memory if own_bank else recipe["memory"],
-        recipe["num_classes"],
-        source if source is not None else (kept or None),
-        seed=recipe["seed"],
-        guard=recipe["guard"],
-        fallback=recipe["fallback"],
-        bad_input=recipe["bad_input"],
-        options=recipe["options"],
-        memory_options=recipe["memory_options"],
-        precision=recipe["precision"],
-        compile=recipe["compile"],
-        reset_every=recipe["reset_every"],
-    )
+    given = source if source is not None else (kept or None)
+    setup = Setup.from_saved(recipe)
+    bank = memory if own_bank else None
+    adapter = _make(model, recipe["method"], recipe["options"], setup, bank, given)
     if adapter.fingerprint() != recipe["model"]:
         raise ValueError(f"{path} was saved from another model: its weights differ from this one's")
     adapter.load_state_dict(state)
     return adapter
+
+
+def _make(
+    model: nn.Module,
+    method: str,
+    options: Mapping[str, object],
+    setup: Setup,
+    bank: Memory | None,
+    source: object,
+) -> Adapter:
+    """Return the adapter of a setup; ``bank`` is the user's own, if it names one."""
+    kind = lookup(METHODS, method, "method")
+    config = configure(kind.Config(), options, f"method '{method}'")
+    chosen = _bank(kind, setup, bank)
+    with torch.inference_mode(mode=False):
+        return Adapter(
+            kind, model, config, setup, chosen, source if kind.uses_source(config) else None
+        )
+
+
+def _check_model(model: object) -> None:
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
 
 
 def _classes_of(model: nn.Module) -> int:
@@ -135,14 +136,9 @@ def _classes_of(model: nn.Module) -> int:
     return found
 
 
-def _bank(
-    kind: type[Adapter],
-    memory: str | Memory | None,
-    num_classes: int,
-    seed: int,
-    options: Mapping[str, object],
-) -> Memory | None:
-    """Return the bank that ``memory`` names, checked against what the method takes."""
+def _bank(kind: type[Method], setup: Setup, own: Memory | None) -> Memory | None:
+    """Return the bank that the setup names, checked against what the method takes."""
+    memory, options = setup.memory, setup.memory_options
     if kind.takes_memory is None:
         if memory is not None or options:
             takers = ", ".join(sorted(n for n, k in METHODS.items() if k.takes_memory))
@@ -150,18 +146,18 @@ def _bank(
                 f"method '{kind.name}' has no memory; leave memory out, or choose one of: {takers}"
             )
         return None
-    if memory is None or memory == "single":
-        memory = kind.takes_memory
-    if isinstance(memory, str):
-        return build(memory, num_classes, seed=seed, **options)  # type: ignore[arg-type]
-    if not isinstance(memory, Memory):
-        raise ValueError(
-            f"memory must be a name or a bank with add and retrieve, got {type(memory).__name__}"
-        )
+    if own is None:
+        if memory is not None and not isinstance(memory, str):
+            raise ValueError(
+                "memory must be a name or a bank with add and retrieve, "
+                f"got {type(memory).__name__}"
+            )
+        name = kind.takes_memory if memory in (None, "single") else str(memory)
+        return build(name, setup.num_classes, seed=setup.seed, **options)  # type: ignore[arg-type]
     if options:
         raise ValueError("memory_options go with a memory's name; this one is built already")
-    if memory.num_classes != num_classes:
+    if own.num_classes != setup.num_classes:
         raise ValueError(
-            f"the memory is for {memory.num_classes} classes, the model has {num_classes}"
+            f"the memory is for {own.num_classes} classes, the model has {setup.num_classes}"
         )
-    return memory
+    return own

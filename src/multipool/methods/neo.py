@@ -6,14 +6,15 @@ Re-Centering, ICLR 2026. Numbers compared with the authors' release (awesomealex
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from multipool.core import lookup
-from multipool.methods.adapter import Adapter
-from multipool.methods.statistics import obtain
+from multipool.engine import Context, Kept, Method, Prediction, Update
 
 VARIANTS = ("cumulative", "continual")
 CENTRES = ("origin", "source")
@@ -37,7 +38,7 @@ class NEOConfig:
         lookup(dict.fromkeys(CENTRES), self.centre, "centre of neo")
 
 
-class NEO(Adapter):
+class NEO(Method):
     """Subtracts the running mean of the features, the current batch included.
 
     The last layer is linear, so W (h - mu + mu_0) + b = z - W mu + W mu_0 and the mean is kept
@@ -46,50 +47,50 @@ class NEO(Adapter):
 
     name = "neo"
     Config = NEOConfig
-    watch_every = 0  # the mean of the features does not depend on what was predicted
-    config: NEOConfig
+    self_training = False  # the mean of the features does not depend on what was predicted
 
     @classmethod
     def uses_source(cls, config: object) -> bool:
         """Source data are read for the source's centre only."""
         return isinstance(config, NEOConfig) and config.centre == "source"
 
-    def _build(self) -> None:
-        zeros = torch.zeros(self.setup.num_classes, dtype=torch.float64, device=self.device)
-        self.mean = self._keep("mean", zeros)  # (L,): W mu, of no feature yet
+    def __init__(self, context: Context, config: NEOConfig) -> None:
+        super().__init__(context, config)
+        # (L,): W mu, of no feature yet
+        self.mean = torch.zeros(self.num_classes, dtype=torch.float64, device=self.device)
+        self.statistics = self.source.statistics() if config.centre == "source" else None
         self.centre: Tensor | None = None
-        if self.config.centre == "source":
-            found = obtain(self.network, self.setup.source, self.setup.num_classes, self.name)
-            for part in ("mean", "var", "counts"):
-                self._keep(f"statistics.{part}", getattr(found, part))
-            counts = found.counts.to(found.mean.dtype)
-            self.centre = counts @ found.mean / counts.sum()  # (D,)
+        if self.statistics is not None:
+            counts = self.statistics.counts.to(self.statistics.mean.dtype)
+            self.centre = counts @ self.statistics.mean / counts.sum()  # (D,)
 
-    def _predict(self, images: Tensor) -> Tensor:
-        return self._look(images)[0]
+    def keeps(self) -> Kept:
+        """Return the mean, and the source's statistics where they are its centre."""
+        kept: Kept = {"mean": self.mean}
+        return kept if self.statistics is None else {**kept, "statistics": self.statistics}
 
-    def _step(self, images: Tensor) -> Tensor:
-        with self._timed("predict"), torch.no_grad():
-            logits, mean = self._look(images)
-        self._learn(lambda: self._move(mean))
-        self._numbers["seen"] += len(images)
-        return logits
-
-    def _look(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the re-centred logits ``(B, L)`` and the mean ``(L,)`` that this batch makes."""
+    def predict(self, images: Tensor) -> Prediction:
+        """Return the logits re-centred by the mean that this batch makes."""
         logits = self.network.plain(images)
         origin = torch.zeros_like(self.network.features()[:1])
         bias = self.network.classify(origin)  # (1, L)
         parts = logits.double() - bias  # (B, L): W h
-        if self.config.variant == "cumulative":
-            count = self._numbers["seen"] + len(images)
-            mean = self.mean + (parts - self.mean).sum(dim=0) / count
-        else:
-            mean = self.mean.lerp(parts.mean(dim=0), self.config.rate)
-        shift = mean.to(logits.dtype)
+        shift = self._moved(parts).to(logits.dtype)
         if self.centre is not None:
             shift = shift - (self.network.classify(self.centre[None]) - bias)[0]
-        return logits - shift, mean
+        return Prediction(logits - shift, features=parts)
+
+    def learn(self, images: Tensor, prediction: Prediction) -> Iterator[Update]:
+        """Keep the mean that this batch makes."""
+        assert prediction.features is not None  # see predict
+        yield partial(self._move, self._moved(prediction.features))
+
+    def _moved(self, parts: Tensor) -> Tensor:
+        """Return the mean ``(L,)`` after a batch of features' parts ``(B, L)``."""
+        if self.config.variant == "continual":
+            return self.mean.lerp(parts.mean(dim=0), self.config.rate)
+        count = self.numbers["seen"] + len(parts)
+        return self.mean + (parts - self.mean).sum(dim=0) / count
 
     def _move(self, mean: Tensor) -> Tensor:
         """Keep the new mean; return how far it has moved."""

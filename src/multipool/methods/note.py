@@ -7,16 +7,16 @@ authors train theirs with them) and the loss is the plain mean entropy. Numbers 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from multipool.methods.memory_based import MemoryBased
-from multipool.ops import FlatAdam, Graphed, Group, View, entropy, uncertainty
-from multipool.ops.instance_aware import InstanceAware
+from multipool.core import Retrieved
+from multipool.engine import Context, FromMemory, Kept, tensor_pass
+from multipool.ops import FlatAdam, Group, LayerState, entropy, frozen
+from multipool.ops.moments import instance_moments, normalise, positions
 
 
 @dataclass(frozen=True)
@@ -30,46 +30,91 @@ class NOTEConfig:
     samples: int = 64  # asked of the memory at each update
 
 
-class _AsItIs(View):
-    """No augmentation: NOTE trains on the stored images themselves."""
-
-    def __call__(
-        self, images: Tensor, parameters: np.random.Generator, noise: torch.Generator
-    ) -> Tensor:
-        return images
-
-
-class NOTE(MemoryBased):
+class NOTE(FromMemory):
     """One network: predicts each image by itself, learns from the memory's."""
 
     name = "note"
     Config = NOTEConfig
-    takes_memory: ClassVar[str | None] = "reservoir"
-    config: NOTEConfig
+    takes_memory = "reservoir"
 
-    def _build(self) -> None:
-        # Teacher and student are one; only the way they normalise differs.
+    def __init__(self, context: Context, config: NOTEConfig) -> None:
+        super().__init__(context, config)
         self.student = self.network.require_source(self.name).copy(trainable=True)
-        self.teacher = self.student
-        self.optimizer = FlatAdam(self.student.affine, self.config.lr)
-        self._keep("student.affine", self.student.affine)
-        self._keep("student.statistics", self.student.statistics)
-        for name, tensor in self.optimizer.state.items():
-            self._keep(f"optimizer.{name}", tensor)
-        self.view = _AsItIs()
-        self.reading = InstanceAware(self.config.threshold)
-        self.training_norm = InstanceAware(self.config.threshold, self.config.norm_rate)
-        self._forward_teacher = Graphed(self._teacher_pass, enabled=self.setup.graphs)
-        self._train = Graphed(self._train_pass, enabled=self.setup.graphs)
+        self.optimizer = FlatAdam(self.student.affine, config.lr)
+        self.predicting = InstanceAware(config.threshold)
+        self.training = InstanceAware(config.threshold, config.norm_rate)
 
-    def _teacher_pass(self, images: Tensor) -> tuple[Tensor, ...]:
-        (logits,) = self.network.run(Group(images, self.student, self.reading))
-        found = (logits, logits.argmax(dim=1), uncertainty(logits))
-        return (*found, self.network.features()) if self._wants_features() else found
+    def keeps(self) -> Kept:
+        """Return the network's parameters and statistics, and the optimiser's state."""
+        return {"student": self.student, "optimizer": self.optimizer}
 
-    def _train_pass(self, images: Tensor, view: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+    def logits(self, images: Tensor) -> Tensor:
+        """Return the logits of each image by itself."""
+        return self.network.run(Group(images, self.student, self.predicting))[0]
+
+    def update(self, stored: Retrieved) -> Tensor:
+        """Take one step on stored samples."""
+        return self._train_pass(self.images_of(stored))[0]
+
+    @tensor_pass
+    def _train_pass(self, images: Tensor) -> tuple[Tensor, ...]:
         """Take one step on the mean entropy of the stored images."""
-        (logits,) = self.network.run(Group(view, self.student, self.training_norm))
+        (logits,) = self.network.run(Group(images, self.student, self.training))
         loss = entropy(logits).mean()
         self.optimizer.step(self.student.gradient(loss))
         return (loss.detach(),)
+
+
+def shrink(values: Tensor, threshold: Tensor) -> Tensor:
+    """Return sign(v) max(|v| - t, 0): small deviations vanish, large ones lose ``threshold``.
+
+    >>> shrink(torch.tensor([-3.0, 0.5]), torch.tensor(1.0))
+    tensor([-2.,  0.])
+    """
+    return torch.relu(values - threshold) - torch.relu(-values - threshold)
+
+
+@dataclass(frozen=True)
+class InstanceAware:
+    """IABN (Gong et al., NeurIPS 2022, Eq. 3 to 5), variances unbiased throughout.
+
+    An instance whose mean or variance deviates from the layer's by more than ``threshold`` (k)
+    standard errors is normalised by what is left of the deviation. ``rate`` None: the layer's
+    stored statistics, which stay (eval). A number: this batch's statistics, with gradients, and
+    the stored ones move by that share towards them.
+    """
+
+    threshold: float
+    rate: float | None = None
+
+    def __call__(self, x: Tensor, state: LayerState) -> Tensor:
+        """Return the normalised ``x``; in training move ``state.mean`` and ``state.var``."""
+        space = positions(x)
+        training = self.rate is not None and len(x) * space > 1  # one value has no variance
+        if space == 1 and not training:
+            return frozen(x, state)
+        own_mean, own_var = instance_moments(x, correction=1)  # (B, C) each
+        mean, var = state.mean, state.var
+        if training:
+            mean, var = self._batch_moments(own_mean, own_var, space, state)
+        if space == 1:
+            return normalise(x, mean, var, state)
+        error = ((var + state.eps) / space).sqrt()
+        mean_of = mean + shrink(own_mean - mean, self.threshold * error)
+        error = (var + state.eps) * math.sqrt(2 / (space - 1))
+        var_of = torch.relu(var + shrink(own_var - var, self.threshold * error))
+        return normalise(x, mean_of, var_of, state)
+
+    def _batch_moments(
+        self, own_mean: Tensor, own_var: Tensor, space: int, state: LayerState
+    ) -> tuple[Tensor, Tensor]:
+        """Return the batch's moments from those of its instances; move the stored ones."""
+        assert self.rate is not None
+        mean = own_mean.mean(dim=0)
+        within = (space - 1) * own_var.sum(dim=0)
+        between = space * (own_mean - mean).square().sum(dim=0)
+        var = (within + between) / (len(own_mean) * space - 1)
+        with torch.no_grad():
+            state.mean.lerp_(mean, self.rate)
+            state.var.lerp_(var, self.rate)
+        return mean, var

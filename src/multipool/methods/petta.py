@@ -6,28 +6,82 @@ Numbers compared with the authors' released code (hthieu166/petta).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from multipool.core import lookup
-from multipool.methods.memory_based import MemoryBased
-from multipool.methods.statistics import SourceStatistics, obtain
+from multipool.core import Retrieved, lookup
+from multipool.engine import Context, FromMemory, Kept, Prediction, tensor_pass
+from multipool.engine.statistics import SourceStatistics
 from multipool.ops import (
-    PULLS,
-    Cuts,
+    FlatAdam,
     Group,
     Robust,
+    View,
     class_means,
     frozen,
     soft_cross_entropy,
     symmetric_cross_entropy,
-    uncertainty,
 )
 
 LOSSES = ("sce", "ce")
+_TINY = 1e-8  # the usual guard of a cosine: a zero vector has cosine 0
+
+
+class Cuts:
+    """Where a flat vector ``(P,)`` is cut into n tensors.
+
+    PeTTA counts tensors, not values, so a small layer weighs as much as a large one.
+    """
+
+    def __init__(self, sizes: Sequence[int], device: torch.device | str = "cpu") -> None:
+        self.count = len(sizes)
+        self.lengths = torch.tensor(sizes, device=device)  # (n,)
+        owners = torch.repeat_interleave(torch.tensor(sizes))
+        self.owner = owners.to(device)  # (P,): the tensor each value belongs to
+
+    def sums(self, values: Tensor) -> Tensor:
+        """Return each tensor's sum, ``(P,)`` to ``(n,)``, in the same order every time."""
+        return torch.segment_reduce(values, "sum", lengths=self.lengths, unsafe=True)
+
+    def spread(self, numbers: Tensor) -> Tensor:
+        """Return each tensor's number at all its values, ``(n,)`` to ``(P,)``."""
+        return numbers[self.owner]
+
+
+def cosine_pull(values: Tensor, anchor: Tensor, cuts: Cuts) -> tuple[Tensor, Tensor]:
+    """Return R = -(1/n) sum_i cos(v_i, a_i) over n tensors, and dR/dvalues ``(P,)``.
+
+    >>> value, _ = cosine_pull(
+    ...     torch.tensor([3.0, 4.0, 2.0, 0.0]), torch.tensor([3.0, 4.0, 0.0, 1.0]), Cuts([2, 2])
+    ... )
+    >>> float(value)  # cosines 1 and 0
+    -0.5
+    """
+    square = cuts.sums(values * values)  # (n,)
+    norms = (
+        square.clamp_min(_TINY**2).sqrt() * cuts.sums(anchor * anchor).clamp_min(_TINY**2).sqrt()
+    )
+    cosine = cuts.sums(values * anchor) / norms
+    away = torch.where(square > _TINY**2, cosine / square, torch.zeros_like(cosine))
+    gradient = values * cuts.spread(away) - anchor * cuts.spread(1 / norms)
+    return -cosine.mean(), gradient / cuts.count
+
+
+def squared_pull(values: Tensor, anchor: Tensor, cuts: Cuts) -> tuple[Tensor, Tensor]:
+    """Return (1/n) sum_i ||v_i - a_i||^2 over n tensors, and its gradient ``(P,)``."""
+    gap = values - anchor
+    return gap.square().sum() / cuts.count, 2 * gap / cuts.count
+
+
+def no_pull(values: Tensor, anchor: Tensor, cuts: Cuts) -> tuple[Tensor, Tensor]:
+    """Return zero and a zero gradient."""
+    return values.new_zeros(()), torch.zeros_like(values)
+
+
+PULLS = {"cosine": cosine_pull, "l2": squared_pull, "none": no_pull}
 
 
 @dataclass(frozen=True)
@@ -61,48 +115,64 @@ def divergence(prototypes: Tensor, present: Tensor, source: SourceStatistics) ->
     return 1 - torch.exp(-drift)
 
 
-class PeTTA(MemoryBased):
+class PeTTA(FromMemory):
     """RoTTA's machinery plus a divergence that raises the pull to source and slows the teacher."""
 
     name = "petta"
     Config = PeTTAConfig
-    takes_memory: ClassVar[str | None] = "class-balanced"
-    needs_source: ClassVar[bool] = True
-    config: PeTTAConfig
+    takes_memory = "class-balanced"
+    needs_source = True
+    reads_features = True
+    view = View()
 
-    def _build(self) -> None:
-        super()._build()
+    def __init__(self, context: Context, config: PeTTAConfig) -> None:
+        super().__init__(context, config)
         source = self.network.require_source(self.name)
+        self.student, self.teacher = source.copy(trainable=True), source.copy()
+        self.optimizer = FlatAdam(self.student.affine, config.lr)
         # The init network keeps the source's affine parameters; its statistics adapt.
         self.init = source.copy()
-        self._keep("init.statistics", self.init.statistics)
-        self.robust = Robust(self.config.norm_rate)
-        self.pull = PULLS[self.config.regulariser]
-        self.cuts = Cuts(self.init.sizes, self.device)
-        self.source = obtain(self.network, self.setup.source, self.setup.num_classes, self.name)
-        self._keep("statistics.mean", self.source.mean)
-        self._keep("statistics.var", self.source.var)
-        self._keep("statistics.counts", self.source.counts)
-        classes, width = self.source.mean.shape
-        self.prototypes = self._keep("prototypes", self.source.mean.clone())
+        self.robust = Robust(config.norm_rate)
+        self.pull, self.cuts = PULLS[config.regulariser], Cuts(self.init.sizes, self.device)
+        self.statistics = self.source.statistics()
+        self.prototypes = self.statistics.mean.clone()  # (L, D)
         # Features of the samples since the last update, by predicted class.
-        zeros = self.source.mean.new_zeros
-        self.pending = self._keep("pending.sum", zeros(classes, width))
-        self.pending_count = self._keep("pending.count", zeros(classes))
+        self.pending = torch.zeros_like(self.prototypes)
+        self.pending_count = self.prototypes.new_zeros(self.num_classes)
 
-    def _teacher_pass(self, images: Tensor) -> tuple[Tensor, ...]:
-        (logits,) = self.network.run(Group(images, self.teacher, frozen))
-        return (logits, logits.argmax(dim=1), uncertainty(logits), self.network.features())
+    def keeps(self) -> Kept:
+        """Return three networks, the optimiser's state, the source's and our own class means."""
+        return {
+            "student": self.student,
+            "teacher": self.teacher,
+            "init.statistics": self.init.statistics,
+            "optimizer": self.optimizer,
+            "statistics": self.statistics,
+            "prototypes": self.prototypes,
+            "pending.sum": self.pending,
+            "pending.count": self.pending_count,
+        }
 
-    def _remember(
-        self, images: Tensor, labels: Tensor, doubt: Tensor, features: list[Tensor], piece: slice
-    ) -> None:
-        means, counts = class_means(features[0][piece], labels, self.setup.num_classes)
+    def logits(self, images: Tensor) -> Tensor:
+        """Return the teacher's eval-mode logits."""
+        return self.network.run(Group(images, self.teacher, frozen))[0]
+
+    def remember(self, images: Tensor, prediction: Prediction) -> None:
+        """Store the samples, and add their features to those of their classes."""
+        assert prediction.features is not None
+        assert prediction.labels is not None
+        means, counts = class_means(prediction.features, prediction.labels, self.num_classes)
         self.pending += means * counts[:, None]
         self.pending_count += counts
-        super()._remember(images, labels, doubt, features, piece)
+        super().remember(images, prediction)
 
-    def _train_pass(self, images: Tensor, view: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+    def update(self, stored: Retrieved) -> Tensor:
+        """Take one step on stored samples and a view of them."""
+        images = self.images_of(stored)
+        return self._train_pass(images, self.augmented(images))[0]
+
+    @tensor_pass
+    def _train_pass(self, images: Tensor, view: Tensor) -> tuple[Tensor, ...]:
         """Take one step on L = L_cls + lambda_t R + L_al and let the teacher follow by alpha_t."""
         drift = self._sense()
         loss, gradient = self._classify(images, view)
@@ -123,20 +193,16 @@ class PeTTA(MemoryBased):
         clean = Group(images, self.student, self.robust)
         augmented = Group(view, self.student, self.robust)
         with torch.no_grad():
-            teacher, init = (Group(images, b, self.robust) for b in (self.teacher, self.init))
-            target, anchor = self._run(teacher, init)
+            (target,) = self.network.run(Group(images, self.teacher, self.robust))
+            (anchor,) = self.network.run(Group(images, self.init, self.robust))
             if self.config.loss == "ce":
-                self._run(clean)
+                self.network.run(clean)
         if self.config.loss == "ce":
-            loss = self._view_loss(self._run(augmented)[0], target, anchor)
+            loss = self._view_loss(self.network.run(augmented)[0], target, anchor)
             return loss.detach(), self.student.gradient(loss)
-        if self.setup.grouped:
-            z_clean, z_view = self.network.run(clean, augmented)
-            loss = self._clean_loss(z_clean, target) + self._view_loss(z_view, target, anchor)
-            return loss.detach(), self.student.gradient(loss)
-        first = self._clean_loss(self._run(clean)[0], target)
+        first = self._clean_loss(self.network.run(clean)[0], target)
         gradient = self.student.gradient(first)
-        second = self._view_loss(self._run(augmented)[0], target, anchor)
+        second = self._view_loss(self.network.run(augmented)[0], target, anchor)
         return (first + second).detach(), gradient + self.student.gradient(second)
 
     def _clean_loss(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -156,7 +222,7 @@ class PeTTA(MemoryBased):
     def _sense(self) -> Tensor:
         """Return gamma_t from the old prototypes, then move them to the samples just seen."""
         present = self.pending_count > 0
-        drift = divergence(self.prototypes, present, self.source)
+        drift = divergence(self.prototypes, present, self.statistics)
         means = self.pending / self.pending_count.clamp_min(1)[:, None]
         moved = self.prototypes.lerp(means, self.config.prototype_rate)
         self.prototypes.copy_(torch.where(present[:, None], moved, self.prototypes))

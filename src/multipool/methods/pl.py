@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from multipool.methods.one_pass import OnePass
+from multipool.engine import Context, OnePass, tensor_pass
+from multipool.ops import FlatAdam
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,16 @@ class PL(OnePass):
 
     name = "pl"
     Config = PLConfig
-    config: PLConfig
 
-    def _loss(self, logits: Tensor) -> Tensor:
-        return F.cross_entropy(logits, logits.detach().argmax(dim=1))
+    def __init__(self, context: Context, config: PLConfig) -> None:
+        super().__init__(context, config)
+        self.student = self.network.require_source(self.name).copy(trainable=True)
+        self.optimizer = FlatAdam(self.student.affine, config.lr)
+
+    @tensor_pass
+    def train_pass(self, images: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+        """Take one step on the mean cross-entropy of every sample to its own argmax."""
+        logits = self.logits(images)
+        loss = F.cross_entropy(logits, logits.detach().argmax(dim=1))
+        self.optimizer.step(self.student.gradient(loss))
+        return loss.detach(), logits.detach()

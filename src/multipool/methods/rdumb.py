@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from multipool.core import lookup
-from multipool.methods.selective import Selective
-from multipool.ops.optimise import OPTIMIZERS
+from multipool.engine import Context, Kept, OnePass, tensor_pass
+from multipool.methods.eata import Selection
+from multipool.ops.optimise import OPTIMIZERS, step_where
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,28 @@ class RDumbConfig:
             raise ValueError(f"reset_every must be at least 1 batch, got {self.reset_every}")
 
 
-class RDumb(Selective):
-    """Learns like ETA and starts anew before it can collapse; the base counts the batches."""
+class RDumb(OnePass):
+    """Learns like ETA and starts anew before it can collapse; the engine counts the batches."""
 
     name = "rdumb"
     Config = RDumbConfig
-    config: RDumbConfig
+
+    def __init__(self, context: Context, config: RDumbConfig) -> None:
+        super().__init__(context, config)
+        self.student = self.network.require_source(self.name).copy(trainable=True)
+        self.optimizer = OPTIMIZERS[config.optimizer](self.student.affine, config.lr)
+        self.selection = Selection(
+            self.num_classes, config.entropy_margin, config.redundancy, self.device
+        )
+
+    def keeps(self) -> Kept:
+        """Return what learning changes."""
+        return {**super().keeps(), "average": self.selection.average}
+
+    @tensor_pass
+    def train_pass(self, images: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+        """Take one step on EATA's selected entropy; a batch without such samples takes none."""
+        logits = self.logits(images)
+        loss, passed = self.selection.loss(logits)
+        step_where(self.optimizer, self.student.gradient(loss), passed.any())
+        return loss.detach(), logits.detach()

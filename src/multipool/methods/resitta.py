@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from multipool.methods.memory_based import MemoryBased
-from multipool.ops import Group, Residual, soft_cross_entropy
+from multipool.core import Retrieved
+from multipool.engine import Context, FromMemory, Kept, Prediction, tensor_pass
+from multipool.ops import Branch, FlatAdam, Group, LayerState, View, frozen, soft_cross_entropy
+from multipool.ops.normalise import batch_norm, move_statistics
 
 
 @dataclass(frozen=True)
@@ -31,31 +32,45 @@ class ResiTTAConfig:
     samples: int = 64  # asked of the memory at each update
 
 
-class ResiTTA(MemoryBased):
+class ResiTTA(FromMemory):
     """RoTTA's loop without age weights, with an entropy gate and resilient statistics."""
 
     name = "resitta"
     Config = ResiTTAConfig
-    takes_memory: ClassVar[str | None] = "entropy"
-    config: ResiTTAConfig
+    takes_memory = "entropy"
+    view = View()
 
-    def _build(self) -> None:
-        super()._build()
-        self.residual = Residual(self.config.norm_rate)
-        self.anchor = self.network.require_source(self.name)
+    def __init__(self, context: Context, config: ResiTTAConfig) -> None:
+        super().__init__(context, config)
+        source = self.network.require_source(self.name)
+        self.student, self.teacher = source.copy(trainable=True), source.copy()
+        self.optimizer = FlatAdam(self.student.affine, config.lr)
+        self.anchor = source
+        self.residual, self.alignment = Residual(config.norm_rate), Alignment(source)
 
-    def _remember(
-        self, images: Tensor, labels: Tensor, doubt: Tensor, features: list[Tensor], piece: slice
-    ) -> None:
+    def keeps(self) -> Kept:
+        """Return both networks' parameters and statistics, and the optimiser's state."""
+        return {"student": self.student, "teacher": self.teacher, "optimizer": self.optimizer}
+
+    def logits(self, images: Tensor) -> Tensor:
+        """Return the teacher's eval-mode logits."""
+        return self.network.run(Group(images, self.teacher, frozen))[0]
+
+    def remember(self, images: Tensor, prediction: Prediction) -> None:
         """Store what is confident enough; the rest does not even count as time passing."""
-        limit = self.config.gate * math.log(self.setup.num_classes)
-        rows = (~(doubt >= limit)).nonzero().squeeze(1)  # what is no number the bank refuses
+        assert prediction.doubt is not None
+        limit = self.config.gate * math.log(self.num_classes)
+        rows = (prediction.doubt < limit).nonzero().squeeze(1)
         if len(rows) > 0:
-            features = [f[piece][rows] for f in features]
-            everything = slice(None)
-            super()._remember(images[rows], labels[rows], doubt[rows], features, everything)
+            super().remember(images[rows], prediction.rows(rows))
 
-    def _train_pass(self, images: Tensor, view: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+    def update(self, stored: Retrieved) -> Tensor:
+        """Take one step on stored samples and a view of them."""
+        images = self.images_of(stored)
+        return self._train_pass(images, self.augmented(images))[0]
+
+    @tensor_pass
+    def _train_pass(self, images: Tensor, view: Tensor) -> tuple[Tensor, ...]:
         """Take one step on the mean cross-entropy, then pull both networks' statistics back."""
         with torch.no_grad():
             (target,) = self.network.run(Group(images, self.teacher, self.residual))
@@ -67,7 +82,49 @@ class ResiTTA(MemoryBased):
             gradient = gradient + 2 * self.config.affine_pull * gap
             loss = loss + self.config.affine_pull * gap.square().sum()
         self.optimizer.step(gradient)
-        self.student.align(self.anchor, self.config.statistics_pull)
-        self.teacher.align(self.anchor, self.config.statistics_pull)
+        self.alignment(self.student, self.config.statistics_pull)
+        self.alignment(self.teacher, self.config.statistics_pull)
         self.teacher.affine.lerp_(self.student.affine, self.config.teacher_rate)
         return (loss.detach(),)
+
+
+@dataclass(frozen=True)
+class Residual:
+    """Normalisation that moves like :class:`Robust`, but whose statistics are constants."""
+
+    rate: float
+
+    def __call__(self, x: Tensor, state: LayerState) -> Tensor:
+        """Return the normalised ``x`` and move ``state.mean`` and ``state.var`` in place."""
+        move_statistics(x.detach(), state, self.rate)
+        if not torch.is_grad_enabled():
+            return frozen(x, state)
+        # Copies: another layer or pass moves the statistics before the backward reads these.
+        mean, var = state.mean.clone(), state.var.clone()
+        return batch_norm(x, mean, var, state.weight, state.bias, eps=state.eps)
+
+
+class Alignment:
+    """Pulls statistics back to those of ``source`` (the soft alignment).
+
+    For diagonal Gaussians W2^2 = sum (M - M0)^2 + (s - s0)^2 with s = sqrt(V + eps), so mean and s
+    both go the share 2 ``rate`` of their way back in one step of size ``rate`` on it.
+    """
+
+    def __init__(self, source: Branch) -> None:
+        self._source = source
+        sizes, stats = source.sizes, source.statistics
+        eps = [layer.eps * i for layer in source.layers for i in (0, 1)]  # of means none
+        kinds = [torch.full((n,), bool(i % 2)) for i, n in enumerate(sizes)]
+        values = [torch.full((n,), e) for n, e in zip(sizes, eps, strict=True)]
+        self._is_var, self._eps = torch.cat(kinds).to(stats.device), torch.cat(values).to(stats)
+
+    def __call__(self, branch: Branch, rate: float) -> None:
+        """Take one step with the statistics of ``branch``, in place."""
+        is_var, eps = self._is_var, self._eps
+        ours, theirs = (
+            torch.where(is_var, (b.statistics + eps).sqrt(), b.statistics)
+            for b in (branch, self._source)
+        )
+        moved = ours.lerp(theirs, 2 * rate)
+        branch.statistics.copy_(torch.where(is_var, moved.square() - eps, moved))

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from multipool.core import lookup
-from multipool.methods.adapter import Adapter
-from multipool.methods.replay import Replay
-from multipool.ops import Graphed, View, class_means, symmetric_cross_entropy
-from multipool.ops.contrast import contrastive_loss, nearest_by_cosine
+from multipool.engine import Context, Kept, Method, Prediction, tensor_pass
+from multipool.ops import View, class_means, symmetric_cross_entropy
 from multipool.ops.flat import Flat, gradients
 from multipool.ops.optimise import OPTIMIZERS, FlatOptimizer
 from multipool.ops.weights import Weights
@@ -46,7 +43,7 @@ class RMTConfig:
             raise ValueError("rmt's source_images and source_batch must be at least 1")
 
 
-class RMT(Adapter):
+class RMT(Method):
     """Student and teacher predict together; all weights learn, from the stream and the source.
 
     Making one takes a while: it reads the source data, and warms up on it. So does loading one,
@@ -55,49 +52,52 @@ class RMT(Adapter):
 
     name = "rmt"
     Config = RMTConfig
-    needs_source: ClassVar[bool] = True
-    config: RMTConfig
+    needs_source = True
+    one_pass = True
+    view = View()
 
-    def _build(self) -> None:
-        config = self.config
+    def __init__(self, context: Context, config: RMTConfig) -> None:
+        super().__init__(context, config)
         self.network.require_source(self.name)
-        self.replay = Replay(
-            self.setup.source, self.name, self.setup.num_classes,
-            config.source_images, config.source_batch, self.setup.seed,
-        )  # fmt: skip
+        self.replay = self.source.replay(most=config.source_images, size=config.source_batch)
         self.student = Weights(self.network, method=self.name, trainable=True)
         self.teacher = Weights(self.network, method=self.name)
-        self._keep("student.values", self.student.values)
-        self._keep("teacher.values", self.teacher.values)
-        self.optimizer = self._optimizer("optimizer", self.student.values)
-        self.prototypes = self._keep("prototypes", self._class_means())  # (L, D)
+        self.optimizer = self._new_optimizer(self.student.values)
+        self.prototypes = self._class_means()  # (L, D)
         self.projector = self._new_projector() if config.projection else None
         if self.projector is not None:
-            self._keep("projector.values", self.projector.values)
             # Of its own: the warm-up moves only the student, and Adam counts its steps.
-            self.projector_optimizer = self._optimizer("projector", self.projector.values)
-        self.view = View()
-        self._train = Graphed(self._train_pass, enabled=self.setup.graphs)
-        self._numbers["replayed"] = 0
+            self.projector_optimizer = self._new_optimizer(self.projector.values)
+        self.numbers["replayed"] = 0
         self._warm_up()
+
+    def keeps(self) -> Kept:
+        """Return both networks' weights, the prototypes, the projector, and the optimisers."""
+        kept: Kept = {
+            "student.values": self.student.values,
+            "teacher.values": self.teacher.values,
+            "optimizer": self.optimizer,
+            "prototypes": self.prototypes,
+        }
+        if self.projector is None:
+            return kept
+        projector = {"projector.values": self.projector.values}
+        return {**kept, **projector, "projector": self.projector_optimizer}
 
     # Before the stream --------------------------------------------------------------------------
 
-    def _optimizer(self, name: str, values: Tensor) -> FlatOptimizer:
-        optimizer = OPTIMIZERS[self.config.optimizer](values, self.config.lr)
-        for part, tensor in optimizer.state.items():
-            self._keep(f"{name}.{part}", tensor)
-        return optimizer
+    def _new_optimizer(self, values: Tensor) -> FlatOptimizer:
+        return OPTIMIZERS[self.config.optimizer](values, self.config.lr)
 
     def _next_batch(self) -> tuple[Tensor, Tensor]:
-        images, labels = self.replay.batch(self._numbers["replayed"])
-        self._numbers["replayed"] += 1
+        images, labels = self.replay.batch(self.numbers["replayed"])
+        self.numbers["replayed"] += 1
         return self.network.prepare(images.to(self.device)), labels.to(self.device)
 
     @torch.no_grad()
     def _class_means(self) -> Tensor:
         """Return the mean feature of each class under batch statistics, ``(L, D)``; else zeros."""
-        classes = self.setup.num_classes
+        classes = self.num_classes
         total, counts = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
         for images, labels in self.replay.once():
             self.student.run(self.network.prepare(images.to(self.device)))
@@ -113,7 +113,7 @@ class RMT(Adapter):
         for fan_in in (self.prototypes.shape[1], width):
             bound = 1 / math.sqrt(fan_in)
             for shape in ((width, fan_in), (width,)):
-                drawn = torch.from_numpy(self._draws.uniform(-bound, bound, shape))
+                drawn = torch.from_numpy(self.draws.uniform(-bound, bound, shape))
                 leaves.append(drawn.float().to(self.device))
         return Flat(leaves, trainable=True)
 
@@ -121,12 +121,12 @@ class RMT(Adapter):
         """Let student and teacher agree on source images, the learning rate rising to its own."""
         images = min(self.config.warmup_images, len(self.replay.labels))
         steps = images // self.replay.size
-        warm = Graphed(self._warm_pass, enabled=self.setup.graphs)
         with torch.enable_grad():
             for index in range(steps):
                 share = torch.tensor((index + 1) / steps, device=self.device)
-                warm(self._next_batch()[0], share)
+                self._warm_pass(self._next_batch()[0], share)
 
+    @tensor_pass
     def _warm_pass(self, images: Tensor, share: Tensor) -> tuple[Tensor, ...]:
         with torch.no_grad():
             (target,) = self.teacher.run(images)
@@ -141,27 +141,18 @@ class RMT(Adapter):
 
     # During the stream --------------------------------------------------------------------------
 
-    def _predict(self, images: Tensor) -> Tensor:
-        return self.student.run(images)[0] + self.teacher.run(images)[0]
+    def predict(self, images: Tensor) -> Prediction:
+        """Return the sum of both networks' logits."""
+        return Prediction(self.student.run(images)[0] + self.teacher.run(images)[0])
 
-    def _step(self, images: Tensor) -> Tensor:
-        predicted: list[Tensor] = []
-        self._learn(lambda: self._update(images, predicted))
-        self._numbers["seen"] += len(images)
-        if not predicted:  # the update failed before it had predicted
-            with torch.no_grad():
-                return self._predict(images)
-        return predicted[0]
-
-    def _update(self, images: Tensor, predicted: list[Tensor]) -> Tensor:
-        with torch.no_grad():
-            view = self.network.prepare(self.view(images, self._draws, self._noise))
+    def train(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Take one step on the batch, a view of it and a batch of source images."""
+        view = self.augmented(images)
         source = self._next_batch() if self.config.source_weight else ()
-        with torch.enable_grad():
-            loss, logits = self._train(images, view, *source)
-        predicted.append(logits.clone())
-        return loss
+        loss, logits = self._train_pass(images, view, *source)
+        return loss, logits
 
+    @tensor_pass
     def _train_pass(self, images: Tensor, view: Tensor, *source: Tensor) -> tuple[Tensor, ...]:
         """Take one step; return the loss and the prediction made before it, ``(B, L)``."""
         with torch.no_grad():
@@ -196,3 +187,29 @@ class RMT(Adapter):
         own, projected = gradients(loss, self.student.flat, self.projector)
         self.optimizer.step(own)
         self.projector_optimizer.step(projected)
+
+
+def contrastive_loss(vectors: Tensor, temperature: float) -> Tensor:
+    """Return the mean loss over all anchors of ``(V, B, D)`` vectors: V views of B samples.
+
+    Every vector is an anchor; its positives are the other views of its own sample, its
+    denominator is all other V B - 1 vectors. Vectors are compared by their cosine.
+    """
+    views, count, _ = vectors.shape
+    flat = F.normalize(vectors.flatten(0, 1), dim=1)  # (V B, D), sample i of view v at v B + i
+    similar = flat @ flat.T / temperature
+    itself = torch.eye(len(flat), dtype=torch.bool, device=flat.device)
+    log_p = similar.masked_fill(itself, -torch.inf).log_softmax(dim=1)
+    sample = torch.arange(count, device=flat.device).repeat(views)
+    positive = (sample[:, None] == sample) & ~itself
+    return -torch.where(positive, log_p, 0.0).sum() / (len(flat) * (views - 1))
+
+
+def nearest_by_cosine(features: Tensor, prototypes: Tensor) -> Tensor:
+    """Return for each feature ``(B, D)`` the prototype with the largest cosine, ``(B, D)``.
+
+    A prototype of zeros stands for a class without one and is never chosen.
+    """
+    cosine = F.normalize(features, dim=1) @ F.normalize(prototypes, dim=1).T  # (B, L)
+    absent = prototypes.abs().amax(dim=1) == 0
+    return prototypes[cosine.masked_fill(absent, -torch.inf).argmax(dim=1)]

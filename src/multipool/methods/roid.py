@@ -11,13 +11,16 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from multipool.core import lookup
-from multipool.methods.one_pass import OnePass
-from multipool.ops import Group, View, symmetric_cross_entropy
-from multipool.ops.likelihood import diversity_weights, prior_correction, soft_likelihood_ratio
-from multipool.ops.masked import MaskedBatch
-from multipool.ops.optimise import OPTIMIZERS, FlatOptimizer, step_where
+from multipool.engine import Context, Kept, OnePass, Prediction, tensor_pass
+from multipool.ops import View, entropy, symmetric_cross_entropy
+from multipool.ops.masked import run_some
+from multipool.ops.optimise import OPTIMIZERS, step_where
+
+_MOST = 0.99  # a probability of 1 would have an infinite ratio
+_TINY = 1e-5
 
 
 @dataclass(frozen=True)
@@ -40,53 +43,87 @@ class ROID(OnePass):
 
     name = "roid"
     Config = ROIDConfig
-    config: ROIDConfig
+    view = View(reflect=True)
 
-    def _build(self) -> None:
-        super()._build()
+    def __init__(self, context: Context, config: ROIDConfig) -> None:
+        super().__init__(context, config)
         self.anchor = self.network.require_source(self.name)
-        classes = self.setup.num_classes
-        uniform = torch.full((classes,), 1 / classes, device=self.device)
-        self.average = self._keep("average", uniform)
-        self.view = View(reflect=True)
+        self.student = self.anchor.copy(trainable=True)
+        self.optimizer = OPTIMIZERS[config.optimizer](self.student.affine, config.lr)
+        self.average = torch.full((self.num_classes,), 1 / self.num_classes, device=self.device)
 
-    def _make_optimizer(self, values: Tensor) -> FlatOptimizer:
-        return OPTIMIZERS[self.config.optimizer](values, self.config.lr)
+    def keeps(self) -> Kept:
+        """Return what learning changes."""
+        return {**super().keeps(), "average": self.average}
 
-    def _update(self, images: Tensor) -> tuple[Tensor, ...]:
+    def predict(self, images: Tensor) -> Prediction:
+        """Return the logits, corrected for the batch's prior."""
+        prediction = super().predict(images)
+        return prediction.with_logits(prior_correction(prediction.logits))
+
+    def train(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Take one step; the logits are corrected for the batch's prior."""
         # One draw serves the whole batch and adds no noise, so the view of the images that will
         # count is the same whether the others are in it or not.
-        view = self.network.prepare(self.view(images, self._draws, self._noise))
-        return self._train(images, view)
+        loss, logits = self.train_pass(images, self.augmented(images))
+        return loss, prior_correction(logits)
 
-    def _train_pass(self, images: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+    @tensor_pass
+    def train_pass(self, images: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
         """Take one step; a batch without spread (a single image) changes nothing (ours)."""
-        logits = self._logits(images)
+        logits = self.logits(images)
         with torch.no_grad():
             weights = diversity_weights(logits, self.average, self.config.temperature)  # (B,)
             mean = logits.softmax(dim=1).mean(dim=0)
         wanted, go = weights > 0, weights.any()
         # The gradient flows into both predictions.
-        again = symmetric_cross_entropy(self._view_logits(more[0], wanted), logits)
+        again = symmetric_cross_entropy(self.view_logits(more[0], wanted), logits)
         losses = torch.where(wanted, soft_likelihood_ratio(logits) + again, 0.0)
         loss = (weights * losses).sum() / self.config.batch_size
-        step_where(self.optimizer, self._gradient(loss), go)
+        step_where(self.optimizer, self.student.gradient(loss), go)
         with torch.no_grad():
             self.average.lerp_(mean, self.config.average_rate * go)
             self.student.affine.lerp_(self.anchor.affine, self.config.source_pull * go)
-        return (loss.detach(), logits.detach())
+        return loss.detach(), logits.detach()
 
-    def _view_logits(self, view: Tensor, wanted: Tensor) -> Tensor:
-        """Return the logits ``(B, L)`` of the wanted views, normalised among themselves.
+    def view_logits(self, view: Tensor, wanted: Tensor) -> Tensor:
+        """Return the logits ``(B, L)`` of the wanted views, normalised among themselves."""
+        return run_some(self.network, view, self.student, wanted)
 
-        A GPU runs all rows and masks the statistics, which a graph can hold; a CPU, where the
-        size of a pass is its price, runs the wanted rows and leaves 0 for the others.
-        """
-        if view.is_cuda:
-            return self.network.run(Group(view, self.student, MaskedBatch(wanted)))[0]
-        rows = wanted.nonzero().squeeze(1)
-        nothing = view.new_zeros(len(view), self.setup.num_classes)
-        return nothing.index_copy(0, rows, self._logits(view[rows])) if len(rows) else nothing
 
-    def _output(self, logits: Tensor) -> Tensor:
-        return prior_correction(logits)
+def soft_likelihood_ratio(logits: Tensor) -> Tensor:
+    """Return SLR(z) = -sum_c q_c log(q_c / (1 - q_c) + 1e-5), q at most 0.99, ``(B,)``.
+
+    Unlike the entropy its gradient does not vanish for confident samples, until they reach 0.99.
+    """
+    q = logits.softmax(dim=1).clamp(max=_MOST)
+    return -(q * (q / (1 - q) + _TINY).log()).sum(dim=1)
+
+
+def diversity_weights(logits: Tensor, average: Tensor, temperature: float) -> Tensor:
+    """Return exp(diversity * certainty / T) per sample ``(B,)``; 0 for the less diverse half.
+
+    Diversity is 1 - cos(``average``, p) and certainty is the negative entropy, each rescaled to
+    [0, 1] over the batch; below the mean diversity the weight is 0. A batch without spread, such
+    as a batch of one, has no scale to measure by: all its weights are 0 (ours).
+    """
+    diversity = 1 - F.cosine_similarity(average[None], logits.softmax(dim=1), dim=1)
+    certainty = -entropy(logits)
+    spread = [t.amax() - t.amin() for t in (diversity, certainty)]
+    diversity = (diversity - diversity.amin()) / spread[0]
+    certainty = (certainty - certainty.amin()) / spread[1]
+    weights = torch.exp(diversity * certainty / temperature)
+    wanted = (diversity >= diversity.mean()) & (spread[0] > 0) & (spread[1] > 0)
+    return torch.where(wanted, weights, 0.0)
+
+
+def prior_correction(logits: Tensor) -> Tensor:
+    """Return the logits ``(B, L)`` times the batch's smoothed class prior.
+
+    With pi = mean p and s = max(1/B, 1/L) / max pi the prior is (pi + s) / (1 + s L): the less
+    is known (few samples, flat predictions), the nearer to uniform.
+    """
+    count, classes = logits.shape
+    prior = logits.softmax(dim=1).mean(dim=0)
+    smooth = max(1 / count, 1 / classes) / prior.amax()
+    return logits * (prior + smooth) / (1 + smooth * classes)

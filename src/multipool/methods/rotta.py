@@ -7,14 +7,13 @@ the authors' released code (BIT-DA/RoTTA).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from multipool.core import Retrieved
-from multipool.methods.memory_based import MemoryBased
-from multipool.ops import Group, Robust, age_weight, soft_cross_entropy
+from multipool.engine import Context, FromMemory, Kept, tensor_pass
+from multipool.ops import FlatAdam, Group, Robust, View, frozen, soft_cross_entropy
 
 
 @dataclass(frozen=True)
@@ -28,30 +27,44 @@ class RoTTAConfig:
     samples: int = 64  # asked of the memory at each update
 
 
-class RoTTA(MemoryBased):
+class RoTTA(FromMemory):
     """The teacher predicts, the student learns from memory, the teacher follows slowly."""
 
     name = "rotta"
     Config = RoTTAConfig
-    takes_memory: ClassVar[str | None] = "class-balanced"
-    config: RoTTAConfig
+    takes_memory = "class-balanced"
+    view = View()
 
-    def _build(self) -> None:
-        super()._build()
-        self.robust = Robust(self.config.norm_rate)
+    def __init__(self, context: Context, config: RoTTAConfig) -> None:
+        super().__init__(context, config)
+        source = self.network.require_source(self.name)
+        self.student, self.teacher = source.copy(trainable=True), source.copy()
+        self.optimizer = FlatAdam(self.student.affine, config.lr)
+        self.robust = Robust(config.norm_rate)
 
-    def _extra(self, stored: Retrieved) -> tuple[Tensor, ...]:
-        assert self.memory is not None
-        return (age_weight(stored.ages.float().to(self.device), self.memory.capacity),)
+    def keeps(self) -> Kept:
+        """Return both networks' parameters and statistics, and the optimiser's state."""
+        return {"student": self.student, "teacher": self.teacher, "optimizer": self.optimizer}
 
-    def _train_pass(self, images: Tensor, view: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
+    def logits(self, images: Tensor) -> Tensor:
+        """Return the teacher's eval-mode logits."""
+        return self.network.run(Group(images, self.teacher, frozen))[0]
+
+    def update(self, stored: Retrieved) -> Tensor:
+        """Take one step on stored samples, weighted by their age."""
+        images = self.images_of(stored)
+        view = self.augmented(images)
+        weights = age_weight(stored.ages.float().to(self.device), self.bank.capacity)
+        return self._train_pass(images, view, weights)[0]
+
+    @tensor_pass
+    def _train_pass(self, images: Tensor, view: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
         """Take one step on RoTTA's loss: each sample's cross-entropy, weighted down by its age.
 
         Both networks run in train mode: robust statistics come from memory and never from the
         stream, whose batches hold too few classes. The teacher sees clean images, the student
         augmented ones, and each moves its own statistics.
         """
-        (weights,) = more
         with torch.no_grad():
             (target,) = self.network.run(Group(images, self.teacher, self.robust))
         (logits,) = self.network.run(Group(view, self.student, self.robust))
@@ -59,3 +72,12 @@ class RoTTA(MemoryBased):
         self.optimizer.step(self.student.gradient(loss))
         self.teacher.affine.lerp_(self.student.affine, self.config.teacher_rate)
         return (loss.detach(),)
+
+
+def age_weight(ages: Tensor, capacity: int) -> Tensor:
+    """Return the timeliness weight exp(-a) / (1 + exp(-a)) of ``a = ages / capacity``.
+
+    >>> age_weight(torch.tensor([0, 64]), 64).round(decimals=4)
+    tensor([0.5000, 0.2689])
+    """
+    return torch.sigmoid(-ages / capacity)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from multipool.methods.adapter import Adapter
+from multipool.engine import Method, Prediction
 
 
 @dataclass(frozen=True)
@@ -14,11 +14,12 @@ class SourceConfig:
     """No hyperparameters."""
 
 
-class Source(Adapter):
+class Source(Method):
     """Predicts with the given model and never changes."""
 
     name = "source"
     Config = SourceConfig
 
-    def _predict(self, images: Tensor) -> Tensor:
-        return self.network.plain(images)
+    def predict(self, images: Tensor) -> Prediction:
+        """Return the model's own logits."""
+        return Prediction(self.network.plain(images))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multipool.methods.adapter import Adapter
+from multipool.engine import Method
 from multipool.methods.bn import BN
 from multipool.methods.cotta import CoTTA
 from multipool.methods.eata import EATA
@@ -21,7 +21,7 @@ from multipool.methods.source import Source
 from multipool.methods.tent import TENT
 from multipool.methods.tribe import TRIBE
 
-METHODS: dict[str, type[Adapter]] = {
+METHODS: dict[str, type[Method]] = {
     "source": Source,
     "bn": BN,
     "pl": PL,

@@ -7,16 +7,18 @@ Normalization, AAAI 2024. Numbers compared with the authors' release (Gorilla-La
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from multipool.methods.adapter import Adapter
-from multipool.ops import FlatAdam, Graphed, Group, View, entropy, frozen
-from multipool.ops.balanced import Balanced, BalancedBranch
+from multipool.engine import Context, Kept, Method, Prediction, Update, tensor_pass
+from multipool.ops import Branch, FlatAdam, Group, LayerState, View, entropy, frozen
 from multipool.ops.masked import masked_mean
+from multipool.ops.moments import instance_moments, normalise
 from multipool.ops.optimise import step_where
 
 
@@ -32,7 +34,7 @@ class TRIBEConfig:
     skip_empty: bool = False  # take no step where no sample passes; the release lets momentum go on
 
 
-class TRIBE(Adapter):
+class TRIBE(Method):
     """The auxiliary network predicts and stays near the source; the student learns from it.
 
     Student and auxiliary share their parameters and differ in their statistics only; the source
@@ -41,48 +43,49 @@ class TRIBE(Adapter):
 
     name = "tribe"
     Config = TRIBEConfig
-    config: TRIBEConfig
+    view = View()
 
-    def _build(self) -> None:
+    def __init__(self, context: Context, config: TRIBEConfig) -> None:
+        super().__init__(context, config)
         source = self.network.require_source(self.name)
-        classes = self.setup.num_classes
         self.affine = source.copy(trainable=True)
-        self.student = BalancedBranch(self.affine, classes)
-        self.auxiliary = BalancedBranch(self.affine, classes)
-        self.source = BalancedBranch(source, classes)
-        self.optimizer = FlatAdam(self.affine.affine, self.config.lr)
-        self._keep("affine", self.affine.affine)
-        for name in ("student", "auxiliary", "source"):
-            branch = getattr(self, name)
-            self._keep(f"{name}.statistics", branch.statistics)
-            self._keep(f"{name}.class_statistics", branch.class_statistics)
-        for name, tensor in self.optimizer.state.items():
-            self._keep(f"optimizer.{name}", tensor)
-        self.view = View()
-        self._look = Graphed(self._auxiliary_pass, enabled=self.setup.graphs)
-        self._train = Graphed(self._train_pass, enabled=self.setup.graphs)
+        self.student = BalancedBranch(self.affine, self.num_classes)
+        self.auxiliary = BalancedBranch(self.affine, self.num_classes)
+        self.origin = BalancedBranch(source, self.num_classes)
+        self.optimizer = FlatAdam(self.affine.affine, config.lr)
 
-    def _predict(self, images: Tensor) -> Tensor:
-        return self._look(images)[0].clone()
+    def keeps(self) -> Kept:
+        """Return the shared parameters, three networks' statistics and the optimiser's state."""
+        return {
+            "affine": self.affine.affine,
+            "student": self.student,
+            "auxiliary": self.auxiliary,
+            "source": self.origin,
+            "optimizer": self.optimizer,
+        }
 
-    def _adapt(self, images: Tensor, logits: Tensor) -> None:
-        self._learn(lambda: self._update(images, logits.argmax(dim=1)))
-        self._numbers["seen"] += len(images)
+    def predict(self, images: Tensor) -> Prediction:
+        """Return the auxiliary network's logits."""
+        return Prediction(self._auxiliary_pass(images)[0])
+
+    def learn(self, images: Tensor, prediction: Prediction) -> Iterator[Update]:
+        """Learn from the whole batch, by the classes predicted."""
+        yield partial(self._update, images, prediction.logits.argmax(dim=1))
 
     def _update(self, images: Tensor, labels: Tensor) -> Tensor:
-        with torch.no_grad():
-            view = self.network.prepare(self.view(images, self._draws, self._noise))
-        return self._train(images, view, labels)[0]
+        return self._train_pass(images, self.augmented(images), labels)[0]
 
+    @tensor_pass
     def _auxiliary_pass(self, images: Tensor) -> tuple[Tensor, ...]:
         return tuple(self.network.run(Group(images, self.auxiliary, frozen)))
 
+    @tensor_pass
     def _train_pass(self, images: Tensor, view: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
         """Move all statistics by the predicted ``labels`` ``(B,)`` and take one step."""
-        config, classes = self.config, self.setup.num_classes
+        config, classes = self.config, self.num_classes
         policy = Balanced(labels, classes, config.norm_rate, config.spread)
         with torch.no_grad():
-            (source,) = self.network.run(Group(images, self.source, policy))
+            (source,) = self.network.run(Group(images, self.origin, policy))
         (guide,) = self.network.run(Group(images, self.auxiliary, policy))
         (logits,) = self.network.run(Group(view, self.student, policy))
         kept = entropy(guide.detach()) < config.gate * math.log(classes)  # (B,)
@@ -95,3 +98,77 @@ class TRIBE(Adapter):
         else:
             self.optimizer.step(gradient)
         return (loss.detach(),)
+
+
+@dataclass(frozen=True)
+class BalancedState(LayerState):
+    """A layer that also knows each class's statistics; ``mean`` and ``var`` are their balance."""
+
+    class_mean: Tensor  # (L, C)
+    class_var: Tensor  # (L, C)
+
+
+class BalancedBranch(Branch):
+    """Class-wise statistics of its own over affine parameters that it shares with ``owner``.
+
+    ``class_statistics`` is ``(L, P)``, one row a class, each starting as the owner's statistics.
+    """
+
+    def __init__(self, owner: Branch, num_classes: int) -> None:
+        super().__init__(owner.layers)
+        self.affine, self.leaves = owner.affine, owner.leaves
+        self.class_statistics = self.statistics.repeat(num_classes, 1)
+        moments = self.class_statistics.split(self.sizes, dim=1)
+        rows = zip(self.layers, owner.layers, moments[0::2], moments[1::2], strict=True)
+        layers: list[LayerState] = [
+            BalancedState(o.weight, o.bias, s.mean, s.var, s.eps, m, v) for s, o, m, v in rows
+        ]
+        self.layers = layers
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """What moves, by name; the affine parameters are the owner's."""
+        return {"statistics": self.statistics, "class_statistics": self.class_statistics}
+
+
+class Balanced:
+    """Moves class statistics by the samples of each class, and normalises by their balance.
+
+    Su et al., AAAI 2024 (TRIBE), Sec. 3.2, for one batch with labels ``(B,)``. ``rate`` is η, a
+    sample's share in its class's statistics; ``share`` is γ, the part of each class's movement
+    that goes to all classes. Gradients flow through this batch's contribution. The policy is
+    made once a batch and serves every layer. To evaluate, use ``frozen``.
+    """
+
+    def __init__(self, labels: Tensor, num_classes: int, rate: float, share: float) -> None:
+        self.labels, self.share = labels, share
+        classes = torch.arange(num_classes, device=labels.device)
+        self.members = (classes[:, None] == labels).float()  # (L, B)
+        counts = self.members.sum(dim=1, keepdim=True)  # (L, 1)
+        # Never more than all of a class: beyond 1/η samples each counts for less.
+        self.step = torch.where(counts <= 1 / rate, rate, 1 / counts.clamp_min(1))
+        self.weight = self.step * counts  # (L, 1): how much of a class is replaced
+        self.present = (counts > 0).sum()
+
+    def __call__(self, x: Tensor, state: LayerState) -> Tensor:
+        """Return the normalised ``x`` and move all statistics of ``state`` in place."""
+        assert isinstance(state, BalancedState)  # the branch says so
+        own_mean, own_var = instance_moments(x, correction=0)  # (B, C) each
+        gap = own_mean - state.class_mean[self.labels]
+        # Around the old class mean: sums of squares of x itself would cancel badly.
+        moved = self.step * (self.members @ gap)  # (L, C): δ, 0 for absent classes
+        spread = self.step * (self.members @ (own_var + gap.square())) - moved.square()
+        mean = state.class_mean + (1 - self.share) * moved
+        var = state.class_var + (1 - self.share) * (spread - self.weight * state.class_var)
+        if self.share > 0:
+            mean = mean + self.share * moved.sum(dim=0) / self.present
+            pull = spread.sum(dim=0) - self.weight.sum() * var
+            var = var + self.share * pull / self.present
+        balance = mean.mean(dim=0)
+        total = var.mean(dim=0) + mean.var(dim=0, correction=1)
+        with torch.no_grad():
+            state.class_mean.copy_(mean)
+            state.class_var.copy_(var)
+            state.mean.copy_(balance)
+            state.var.copy_(total)
+        return normalise(x, balance, total, state)

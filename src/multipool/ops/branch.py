@@ -7,6 +7,7 @@ One vector each makes the optimiser, the moving average and a snapshot one opera
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,7 +39,6 @@ class Branch:
             self.leaves[0::2], self.leaves[1::2], moments[0::2], moments[1::2], layers, strict=True
         )
         self.layers = [LayerState(w, b, m, v, s.eps) for w, b, m, v, s in rows]
-        self._kinds: tuple[Tensor, Tensor] | None = None
 
     def copy(self, *, trainable: bool = False) -> Branch:
         """Return an independent branch with the same values."""
@@ -54,27 +54,19 @@ class Branch:
             ]
         )
 
-    def align(self, source: Branch, rate: float) -> None:
-        """Take one step of size ``rate`` on W2^2 between our statistics and ``source``'s.
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """What moves, by name."""
+        return {"affine": self.affine, "statistics": self.statistics}
 
-        For diagonal Gaussians W2^2 = sum (M - M0)^2 + (s - s0)^2 with s = sqrt(V + eps), so mean
-        and s both go the share 2 ``rate`` of their way back (ResiTTA's soft alignment).
-        """
-        is_var, eps = self._variances()
-        ours = torch.where(is_var, (self.statistics + eps).sqrt(), self.statistics)
-        theirs = torch.where(is_var, (source.statistics + eps).sqrt(), source.statistics)
-        moved = ours.lerp(theirs, 2 * rate)
-        self.statistics.copy_(torch.where(is_var, moved.square() - eps, moved))
+    def __getstate__(self) -> dict[str, object]:
+        """Copy and pickle by values: the views must share the memory of their own vectors."""
+        layers = [
+            LayerState(s.weight.detach(), s.bias.detach(), s.mean, s.var, s.eps)
+            for s in self.layers
+        ]
+        return {"layers": layers, "trainable": self.leaves[0].requires_grad}
 
-    def _variances(self) -> tuple[Tensor, Tensor]:
-        """Return which statistics are variances, and each one's eps (0 for means), ``(P,)``."""
-        if self._kinds is None:
-            stats = self.statistics
-            kinds = [torch.full((n,), bool(i % 2)) for i, n in enumerate(self.sizes)]
-            eps = [s.eps for s in self.layers for _ in range(2)]
-            values = [
-                torch.full((n,), e * (i % 2))
-                for i, (n, e) in enumerate(zip(self.sizes, eps, strict=True))
-            ]
-            self._kinds = (torch.cat(kinds).to(stats.device), torch.cat(values).to(stats))
-        return self._kinds
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Lay the vectors out anew."""
+        Branch.__init__(self, state["layers"], trainable=state["trainable"])

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from multipool.ops.branch import Branch
 from multipool.ops.moments import normalise
-from multipool.ops.normalise import LayerState
+from multipool.ops.network import Group, Network
+from multipool.ops.normalise import LayerState, batch
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
@@ -47,3 +49,18 @@ class MaskedBatch:
         enough = count > 1
         mean, var = torch.where(enough, mean, state.mean), torch.where(enough, var, state.var)
         return normalise(x, mean, var, state)
+
+
+def run_some(network: Network, images: Tensor, branch: Branch, mask: Tensor) -> Tensor:
+    """Return the logits ``(B, L)`` of the rows in ``mask``, normalised among themselves (BATCH).
+
+    A GPU runs all rows and masks the statistics, which a graph can hold; a CPU, where the size of
+    a pass is its price, runs those rows and leaves 0 for the others.
+    """
+    if images.is_cuda:
+        return network.run(Group(images, branch, MaskedBatch(mask)))[0]
+    rows = mask.nonzero().squeeze(1)
+    nothing = images.new_zeros(len(images), network.num_classes or 0)
+    if len(rows) == 0:
+        return nothing
+    return nothing.index_copy(0, rows, network.run(Group(images[rows], branch, batch))[0])

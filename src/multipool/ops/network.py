@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,7 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from multipool.ops.branch import Branch
-from multipool.ops.host_memory import keep_freed
+from multipool.ops.host import keep_freed
 from multipool.ops.normalise import LayerState, Policy, frozen
 
 
@@ -34,6 +35,9 @@ class _Steering:
 
     def __init__(self) -> None:
         self.plan: list[tuple[Branch, Policy, int]] = []
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"plan": []}  # of a pass that is over; it names other networks' branches
 
 
 class Norm(nn.Module):
@@ -96,9 +100,20 @@ class Network(nn.Module):
             self._head.float()  # logits decide the argmax: eight bits are too few
             self._head.register_forward_pre_hook(_float_input)
             self._head.register_forward_hook(self._keep_features)
+        self._compile = compile_body
         self._call = torch.compile(self.body) if compile_body else self.body
         if self.device().type == "cpu":
             keep_freed()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Copy and pickle without what the last pass left, and without compiled code."""
+        modules = {name: part for name, part in self._modules.items() if name != "_call"}
+        return {**self.__dict__, "_modules": modules, "_seen": [], "_from_head": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over what was copied."""
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._call = torch.compile(self.body) if self._compile else self.body
 
     @staticmethod
     def width_of(model: nn.Module) -> int | None:

@@ -103,27 +103,11 @@ class Robust:
                 x, state.weight, state.bias, state, self.rate
             )
             return out
-        _move(x, state, self.rate)
+        move_statistics(x, state, self.rate)
         return frozen(x, state)
 
 
-@dataclass(frozen=True)
-class Residual:
-    """ResiTTA's normalisation: moves like :class:`Robust`, but its statistics are constants."""
-
-    rate: float
-
-    def __call__(self, x: Tensor, state: LayerState) -> Tensor:
-        """Return the normalised ``x`` and move ``state.mean`` and ``state.var`` in place."""
-        _move(x.detach(), state, self.rate)
-        if not torch.is_grad_enabled():
-            return frozen(x, state)
-        # Copies: another layer or pass moves the statistics before the backward reads these.
-        mean, var = state.mean.clone(), state.var.clone()
-        return batch_norm(x, mean, var, state.weight, state.bias, eps=state.eps)
-
-
-def _move(x: Tensor, state: LayerState, rate: float) -> Tensor:
+def move_statistics(x: Tensor, state: LayerState, rate: float) -> Tensor:
     """Move the statistics by ``rate`` towards those of ``x``; return the mean of ``x``.
 
     No gradient flows: ``x`` is detached, or gradients are off.
@@ -166,7 +150,7 @@ class _RobustFunction(torch.autograd.Function):
         state: LayerState,
         rate: float,
     ) -> Tensor:
-        batch_mean = _move(x, state, rate)
+        batch_mean = move_statistics(x, state, rate)
         # Copies: a later pass moves the statistics again before the backward reads these.
         mean, invstd = state.mean.clone(), (state.var + state.eps).rsqrt_()
         ctx.save_for_backward(x, weight, mean, invstd, batch_mean)

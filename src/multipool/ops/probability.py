@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 
@@ -27,6 +26,7 @@ def uncertainty(logits: Tensor) -> Tensor:
 def soft_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Return CE(p, z) = -sum_c p_c log softmax(z)_c for target probabilities ``(B, L)``, ``(B,)``.
 
+    >>> import torch
     >>> soft_cross_entropy(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]])).round(decimals=4)
     tensor([0.6931])
     """
@@ -41,12 +41,3 @@ def symmetric_cross_entropy(logits: Tensor, other: Tensor) -> Tensor:
     forward = soft_cross_entropy(logits, other.softmax(dim=1))
     backward = soft_cross_entropy(other, logits.softmax(dim=1))
     return (forward + backward) / 2
-
-
-def age_weight(ages: Tensor, capacity: int) -> Tensor:
-    """Return RoTTA's timeliness weight exp(-a) / (1 + exp(-a)) of ``a = ages / capacity``.
-
-    >>> age_weight(torch.tensor([0, 64]), 64).round(decimals=4)
-    tensor([0.5000, 0.2689])
-    """
-    return torch.sigmoid(-ages / capacity)

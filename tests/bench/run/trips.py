@@ -20,8 +20,9 @@ from multipool.bench.run.experiment import Experiment
 from multipool.bench.run.loader import Loader
 from multipool.bench.run.session import Session
 from multipool.data import PROTOCOLS
+from multipool.engine.collapse import QUICK, WINDOW, Verdict, judge, tally
+from multipool.engine.recovery import probe_interval
 from multipool.methods import METHODS, Adapter
-from multipool.methods.collapse import QUICK, WINDOW, Verdict, judge, tally
 
 SHARED = Path(os.environ.get("MULTIPOOL_SHARED", Path(__file__).resolve().parents[4] / "shared"))
 STABLE = (
@@ -131,7 +132,7 @@ def row(stream: str, method: str) -> dict[str, object]:
     tallies, (error, home) = look(stream, method)
     if folder := os.environ.get("MULTIPOOL_TRIPS"):
         torch.save(tallies, Path(folder) / f"{stream} {method}.pt")
-    every = METHODS[method.partition("@")[0].partition("+")[0]].watch_every
+    every = probe_interval(METHODS[method.partition("@")[0].partition("+")[0]])
     seen = verdicts(tallies, every)
     full = [v for v in seen if v.full]
     facts: dict[str, object] = {

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from multipool.core import brief, read_tensors, write_tensors
-from multipool.methods.saving import digest
+from multipool.engine.saving import digest
 
 FILE = "checkpoint.safetensors"
 START_AGAIN = "to start again, use another --out or empty this one"

@@ -13,8 +13,8 @@ from multipool import methods, models
 from multipool.bench.run.hyperparameters import SHIPPED_FOR, SOURCE_SPLITS, published_options
 from multipool.core import lookup, unknown
 from multipool.data import DATASETS, DataOptions, StreamConfig
+from multipool.engine.setup import PRECISIONS, check_guard, configure
 from multipool.memory import MEMORIES
-from multipool.methods.setup import PRECISIONS, check_guard, configure
 
 SPLITS = ("train", "test")
 _TEXTS = (

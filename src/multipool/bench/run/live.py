@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from multipool.diagnostics import MemoryObserver
-from multipool.methods.adapter import Adapter, Facts
+from multipool.engine import Adapter, Facts
 from multipool.ops.probability import entropy
 
 _INTERVAL = 640  # samples, at least, between two measurements of the memory

@@ -11,8 +11,8 @@ from torch import nn
 from multipool.bench.run.experiment import Experiment
 from multipool.data import Dataset, SourceImages
 from multipool.data.places import cache_folder
-from multipool.methods import statistics
-from multipool.methods.statistics import SourceStatistics
+from multipool.engine import statistics
+from multipool.engine.statistics import SourceStatistics
 from multipool.ops import Network
 
 # These methods start from per-class feature statistics; the others want the images themselves.

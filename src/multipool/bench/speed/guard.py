@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from multipool import methods
 from multipool.bench.speed.methods import _any_source, _turn, _walk, every_pair
 from multipool.core import as_float
-from multipool.methods.recovery import CALM
+from multipool.engine.recovery import CALM
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ def measure_guard(
         )
         without, guarded, look = _in_turn(free, kept, given, warm_up)
         # A method without anything of its own to learn is never looked at.
-        spread = 0.0 if kept._recovery is None else 1000 * look / kept.watch_every
+        recovery = kept.stepper.recovery
+        spread = 0.0 if recovery is None else 1000 * look / recovery.every
         found.append(GuardCost(method, memory, 1000 * without, 1000 * guarded, spread))
     return found
 
@@ -83,10 +84,10 @@ def _in_turn(
 
 def _looker(kept: methods.Adapter) -> Callable[[Tensor], object]:
     """Return what looks for a collapse once, whatever it finds."""
-    guard, recovery = kept._guard, kept._recovery
+    guard, recovery = kept.stepper.guard, kept.stepper.recovery
     if guard is None or recovery is None:
         return lambda images: None
     logits = torch.zeros(1, kept.setup.num_classes, device=kept.device)
-    return lambda images: kept._compare(
+    return lambda images: kept.stepper.compare(
         kept.network.prepare(as_float(images)), logits, guard, recovery
     )

@@ -1,0 +1,294 @@
+"""The adapter: a method behind one callable that predicts, learns, and can be saved at any time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import _IncompatibleKeys
+
+from multipool.core import numpy_generator, torch_generator
+from multipool.engine.bank import WatchedBank
+from multipool.engine.guard import Guard
+from multipool.engine.method import Context, Method
+from multipool.engine.observers import Facts, Observers
+from multipool.engine.recovery import Recovery, probe_interval
+from multipool.engine.saving import digest, write_state
+from multipool.engine.setup import Setup
+from multipool.engine.source import SourceData
+from multipool.engine.state import State
+from multipool.engine.stepper import Stepper
+from multipool.engine.validate import ValidInput, validate_input
+from multipool.memory import Memory
+from multipool.ops import Network
+
+
+class Adapter(nn.Module):
+    """A classifier that keeps learning from the unlabelled images it is asked about.
+
+    It has a :class:`Method`, and does for it what is the same for all: checks input, guards,
+    counts, tells observers, saves and resets. The given model is copied and never changed.
+
+    As a module it has no parameters for others to train, and ``train()`` and ``eval()`` change
+    nothing that it does: each pass says for itself how it normalises. To predict without learning
+    call :meth:`predict`. Inside another module its state is part of that module's state dict; it
+    can be deep-copied and pickled; it stays on the device of its model.
+    """
+
+    def __init__(
+        self,
+        kind: type[Method],
+        model: nn.Module,
+        config: Any,  # noqa: ANN401
+        setup: Setup,
+        bank: Memory | None = None,
+        source: object = None,
+    ) -> None:
+        super().__init__()
+        self.config, self.setup = config, setup
+        if not isinstance(model, Network):
+            model = Network(model, setup.precision, setup.compile, setup.num_classes)
+        self.device = model.device()
+        self.seconds = {"predict": 0.0, "memory": 0.0, "adapt": 0.0}
+        self._lock = threading.RLock()
+        # Not a submodule: its frozen weights are the user's, and no part of the adapter's state.
+        self.method = kind(
+            Context(
+                network=model,
+                num_classes=setup.num_classes,
+                bank=None if bank is None else WatchedBank(bank, self.seconds),
+                source=SourceData(source, model, setup.num_classes, setup.seed, kind.name),
+                draws=numpy_generator(setup.seed, "draws", kind.name),
+                noise=torch_generator(setup.seed, self.device),
+                numbers={"seen": 0, "updates": 0, "batches": 0},
+                graphs=setup.graphs,
+            ),
+            config,
+        )
+        for replayed in self.method.passes:
+            replayed.forget()  # what was recorded to build is not needed to run
+        self.state = State(self.method)
+        tensors, every = self.state.tensors, probe_interval(kind)
+        self.guard = Guard(tensors, self.device, setup.graphs) if setup.guard else None
+        if setup.guard and tensors and every:
+            self.state.recovery = Recovery(tensors, setup.num_classes, every)
+        masking = setup.bad_input == "mask"
+        self._observers = Observers(self.state, self.guard, masking=masking)
+        self.stepper = Stepper(
+            self.method,
+            self.guard,
+            self.state.recovery,
+            self._observers,
+            self.seconds,
+            fallback=setup.fallback,
+            graphs=setup.graphs,
+        )
+        self._initial = self.state.snapshot()
+        # How many batches until it starts anew; the user's wish goes before the method's own.
+        self._period = setup.reset_every or getattr(config, "reset_every", None)
+
+    # What users call ----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return self.method.name
+
+    @property
+    def network(self) -> Network:
+        """The frozen copy of the model that all passes run through."""
+        return self.method.network
+
+    @property
+    def memory(self) -> Memory | None:
+        """The bank, if the method has one."""
+        return self.state.memory
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many updates were made and undone, and how often it was restored.
+
+        With ``bad_input="mask"`` also how many images were masked.
+        """
+        return self._observers.counts()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the logits ``(B, L)`` of ``images``, then learn from them.
+
+        Args:
+            images: float ``(B, C, H, W)`` in [0, 1], or uint8.
+        """
+        # A caller's inference mode must not reach the update, which needs gradients.
+        with torch.inference_mode(mode=False), self._lock:
+            given = validate_input(images, self.device, self.setup.bad_input)
+            logits = self._answer(given, self._advance)
+            if given.bad is not None:
+                self._observers.note_masked(int(given.bad.sum()))
+            self._observers.deliver()
+            return logits
+
+    def step(self, images: Tensor) -> Tensor:
+        """Do what calling the adapter does: predict, then learn."""
+        return self(images)
+
+    def predict(self, images: Tensor) -> Tensor:
+        """Return the logits ``(B, L)`` that a call would return now, and learn nothing."""
+        with torch.inference_mode(mode=False), self._lock, torch.no_grad():
+            given = validate_input(images, self.device, self.setup.bad_input)
+            return self._answer(given, self.stepper.look)
+
+    def observe(self, callback: Callable[[Facts], None]) -> Callable[[], None]:
+        """Call ``callback`` with the facts of every update; return a function that ends it.
+
+        What the guard does is told too, with an ``event``: ``skipped``, ``restored``, ``masked``.
+        """
+        return self._observers.add(callback)
+
+    def reset(self) -> None:
+        """Go back to the source model and an empty memory, as when the adapter was made."""
+        with self._lock:
+            self._restore(self._initial)
+            self.seconds.update(dict.fromkeys(self.seconds, 0.0))
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one safetensors file, atomically; see :func:`multipool.load`."""
+        recipe = {
+            "method": self.name,
+            "options": asdict(self.config),
+            "model": self.fingerprint(),
+            **self.setup.saved(),
+        }
+        with self._lock:
+            write_state(path, self.state.snapshot(), recipe)
+
+    def fingerprint(self) -> str:
+        """Return a checksum of the source model, by which a saved state knows its model."""
+        return digest(self.network.fingerprint())
+
+    # What torch calls ---------------------------------------------------------------------------
+
+    def state_dict(  # type: ignore[override]
+        self,
+        *,
+        destination: dict[str, Tensor] | None = None,
+        prefix: str = "",
+        keep_vars: bool = False,
+    ) -> dict[str, Tensor]:
+        """Return everything that moves as one flat dict of tensors: copies, on the CPU."""
+        with self._lock:
+            state = self.state.snapshot()
+        found = {} if destination is None else destination
+        found.update({prefix + name: tensor for name, tensor in state.items()})
+        return found
+
+    def load_state_dict(
+        self,
+        state_dict: Mapping[str, Tensor],
+        strict: bool = True,
+        assign: bool = False,
+    ) -> _IncompatibleKeys:
+        """Put back what :meth:`state_dict` returned; on an error nothing has changed.
+
+        ``strict`` and ``assign`` change nothing: a state is whole, and is copied.
+        """
+        with self._lock:
+            self._restore(state_dict)
+        return _IncompatibleKeys([], [])
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Tensor],
+        prefix: str,
+        local_metadata: object,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Take our part of the state of a module around us."""
+        own = {k.removeprefix(prefix): v for k, v in state_dict.items() if k.startswith(prefix)}
+        try:
+            self.load_state_dict(own)
+        except ValueError as error:
+            error_msgs.append(str(error))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Let pass what changes neither device nor type; refuse the rest."""
+        if any(fn(tensor) is not tensor for tensor in self.network.parameters()):
+            raise ValueError(
+                "an adapter stays where its model was: move or cast the model before "
+                "multipool.adapt"
+            )
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle by what it is made of, and its state."""
+        with self._lock:
+            method, bank = self.method, self.memory
+            parts = (type(method), self.network, self.config, self.setup, bank, method.source.given)
+            return _remake, (type(self), parts, self._initial, self.state.snapshot())
+
+    def extra_repr(self) -> str:
+        """Name the method, its bank and how full that is."""
+        memory = self.memory
+        words = [f"method='{self.name}'", f"num_classes={self.setup.num_classes}"]
+        if memory is not None:
+            name = self.setup.memory or self.method.takes_memory
+            clusters = getattr(memory, "clusters", None)
+            pools = "" if clusters is None else f" in {len(clusters.sizes)} pools"
+            kind = type(memory).__name__
+            words.append(f"memory='{name}' ({kind} of {memory.capacity}: {len(memory)}{pools})")
+        return ", ".join([*words, f"guard={self.setup.guard}", f"device='{self.device}'"])
+
+    # What the parts share -----------------------------------------------------------------------
+
+    def _answer(self, given: ValidInput, act: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return logits ``(B, L)``: of good rows what ``act`` says, of bad ones the source's."""
+        network = self.network
+        if given.bad is None:
+            return act(network.prepare(given.images))
+        good = ~given.bad
+        logits = given.images.new_empty(len(good), self.setup.num_classes, dtype=torch.float32)
+        if bool(good.any()):
+            logits[good] = act(network.prepare(given.images[good]))
+        with torch.no_grad():
+            plain = network.plain(network.prepare(given.images[given.bad]))
+        logits[given.bad] = plain.nan_to_num()
+        return logits
+
+    def _advance(self, images: Tensor) -> Tensor:
+        """Take a step; the one that completes a period of ``reset_every`` ends in a reset.
+
+        Everything learned goes, the memory too (methods.md 5.9); the random draws and the number
+        of updates go on, so that no period repeats the one before.
+        """
+        logits = self.stepper.advance(images)
+        if self._period is not None and self.method.numbers["batches"] >= self._period:
+            going_on = ("generator.draws", "generator.noise", "number.updates")
+            now = self.state.snapshot()
+            self._restore({**self._initial, **{name: now[name] for name in going_on}})
+        return logits
+
+    def _restore(self, state: Mapping[str, Tensor]) -> None:
+        self.state.restore(state)
+        if self.guard is not None:
+            self.guard.accept()
+
+
+def _remake(
+    kind: type[Adapter],
+    parts: tuple[Any, ...],
+    initial: dict[str, Tensor],
+    state: dict[str, Tensor],
+) -> Adapter:
+    """Return the adapter that :meth:`Adapter.__reduce__` took apart."""
+    with torch.inference_mode(mode=False):
+        adapter = kind(*parts)
+    adapter.load_state_dict(state)
+    adapter._initial = initial
+    return adapter

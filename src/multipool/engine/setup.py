@@ -1,0 +1,95 @@
+"""Everything about an adapter that is not its method's: one object from the caller to the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self, TypeVar
+
+from multipool.core import unknown
+from multipool.memory.checks import whole
+
+C = TypeVar("C")
+PRECISIONS = ("float32", "bf16")
+FALLBACKS = ("snapshot", "source")
+BAD_INPUTS = ("raise", "mask")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How an adapter is made, whatever its method: as users write it, and as files keep it.
+
+    ``memory`` is a bank's name, None for the method's own, ``"bank"`` for an object of the user's.
+    ``guard``, ``fallback`` and ``bad_input`` say what happens when something goes wrong;
+    ``reset_every`` so many batches the adapter goes back to the source model (None: never).
+    ``graphs`` replays CUDA graphs; it changes no result and is not kept in files.
+    """
+
+    num_classes: int
+    seed: int = 0
+    memory: str | None = None
+    memory_options: Mapping[str, object] = field(default_factory=dict)
+    guard: bool = True
+    fallback: str = "snapshot"
+    bad_input: str = "raise"
+    precision: str = "float32"
+    compile: bool = False
+    reset_every: int | None = None
+    graphs: bool = True
+
+    def __post_init__(self) -> None:
+        whole("num_classes", self.num_classes, 2)
+        if self.precision not in PRECISIONS:
+            raise unknown("precision", self.precision, PRECISIONS)
+        check_guard(self.guard, self.fallback, self.bad_input)
+        if self.reset_every is not None:
+            whole("reset_every", self.reset_every, 1)
+
+    def saved(self) -> dict[str, object]:
+        """Return what a file keeps of it, ready for JSON."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "graphs"}
+
+    @classmethod
+    def from_saved(cls, values: Mapping[str, Any]) -> Self:
+        """Return the setup that :meth:`saved` told of; other entries are not read."""
+        return cls(**{f.name: values[f.name] for f in fields(cls) if f.name != "graphs"})
+
+
+def check_guard(guard: bool, fallback: str, bad_input: str = "raise") -> None:
+    """Refuse unknown names, and a fallback that no guard would ever take."""
+    if fallback not in FALLBACKS:
+        raise unknown("fallback", fallback, FALLBACKS)
+    if bad_input not in BAD_INPUTS:
+        raise unknown("bad_input", bad_input, BAD_INPUTS)
+    if fallback != FALLBACKS[0] and not guard:
+        raise ValueError(
+            f"fallback='{fallback}' needs guard=True, which falls back; got guard=False"
+        )
+
+
+def configure(config: C, options: Mapping[str, object], owner: str) -> C:
+    """Return ``config`` with ``options`` put in, each known and of its field's kind.
+
+    >>> @dataclass(frozen=True)
+    ... class Config:
+    ...     lr: float = 0.1
+    >>> configure(Config(), {"lr": 1}, "toy")
+    Config(lr=1.0)
+    """
+    known = {f.name: getattr(config, f.name) for f in fields(config)}  # type: ignore[arg-type]
+    changed: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in known:
+            raise unknown(f"option of {owner}", name, known)
+        changed[name] = _like(known[name], value, f"{owner}'s option '{name}'")
+    return replace(config, **changed)  # type: ignore[type-var]
+
+
+def _like(default: object, value: object, what: str) -> object:
+    """Return ``value`` as the kind of ``default``; ints pass as floats, nothing else is bent."""
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    if default is not None and type(value) is not type(default):
+        kind = type(default).__name__
+        raise ValueError(f"{what} must be {kind}, got {value!r}")
+    return value

@@ -1,0 +1,141 @@
+"""Statistics of source data that some methods start from: made once, kept in a file.
+
+PeTTA's release takes the class of an image from the model's prediction, not from its label. A
+class with fewer than two images has no variance; the release turns to NaN there and then predicts
+one class for ever, so we give such a class the mean and variance of all images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from multipool.core import ImageSet, as_float, check_images, read_tensors, write_tensors
+from multipool.engine.saving import digest
+from multipool.ops import Network
+
+_KIND = "multipool source statistics"
+_VERSION = "1"
+_MOST_IMAGES = 100_000  # as released
+_BATCH = 250
+
+
+@dataclass(frozen=True)
+class SourceStatistics:
+    """Per class, mean and variance of the penultimate features, and the number of images."""
+
+    mean: Tensor  # (L, D) float32
+    var: Tensor  # (L, D) float32, unbiased
+    counts: Tensor  # (L,) int64
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """The tensors by the names they are saved under."""
+        return {"mean": self.mean, "var": self.var, "counts": self.counts}
+
+    def to(self, device: torch.device) -> SourceStatistics:
+        """Return the same statistics on ``device``."""
+        return SourceStatistics(**{name: t.to(device) for name, t in self.state.items()})
+
+
+def batches(source: object) -> Iterator[Tensor]:
+    """Yield batches of images from a loader, an ``ImageSet``, or a pair of arrays."""
+    if isinstance(source, ImageSet):
+        source = (source.images, source.labels)
+    if isinstance(source, tuple) and len(source) == 2 and len(source[0]) == len(source[1]):
+        images = torch.as_tensor(source[0])
+        yield from images.split(_BATCH)
+        return
+    if not isinstance(source, Iterable):
+        raise ValueError(
+            "source must be an iterable of (images, labels) batches, a pair of arrays, or a "
+            f"statistics file, got {type(source).__name__}"
+        )
+    for item in source:
+        yield torch.as_tensor(item[0] if isinstance(item, (tuple, list)) else item)
+
+
+@torch.no_grad()
+def gather(network: Network, source: object, num_classes: int) -> SourceStatistics:
+    """Return the statistics of ``source`` under the source model; sums in float64."""
+    device, total = network.device(), 0
+    sums: list[Tensor] = []
+    for given in batches(source):
+        images = network.prepare(as_float(check_images(given).to(device)))
+        logits = network.plain(images)
+        features = network.features().double()
+        member = torch.nn.functional.one_hot(logits.argmax(dim=1), num_classes).double()
+        parts = [member.T @ features, member.T @ features.square(), member.sum(dim=0)]
+        sums = [a + b for a, b in zip(sums, parts, strict=True)] if sums else parts
+        total += len(images)
+        if total > _MOST_IMAGES:
+            break
+    if not sums or total < 2:
+        raise ValueError(f"source must hold at least 2 images to take a variance, got {total}")
+    return _from_sums(*sums)
+
+
+def _from_sums(first: Tensor, second: Tensor, counts: Tensor) -> SourceStatistics:
+    """Return means and unbiased variances; classes of fewer than two images take the global."""
+    n = counts.clamp_min(1)[:, None]
+    mean = first / n
+    var = (second - n * mean.square()).clamp_min(0) / (n - 1).clamp_min(1)
+    total = counts.sum()
+    global_mean = first.sum(dim=0) / total
+    global_var = (second.sum(dim=0) - total * global_mean.square()).clamp_min(0) / (total - 1)
+    few = (counts < 2)[:, None]
+    mean, var = torch.where(few, global_mean, mean), torch.where(few, global_var, var)
+    return SourceStatistics(mean.float(), var.float(), counts.long())
+
+
+def write(path: str | Path, statistics: SourceStatistics) -> None:
+    """Write statistics to a safetensors file, atomically."""
+    sha256 = digest(statistics.state, _KIND)
+    metadata = {"kind": _KIND, "version": _VERSION, "sha256": sha256}
+    write_tensors(path, statistics.state, metadata)
+
+
+def read(path: str | Path) -> SourceStatistics:
+    """Return the statistics in a file made by :func:`write`, or say why it is none."""
+    tensors, metadata = read_tensors(path)
+    if metadata.get("kind") != _KIND or set(tensors) != {"mean", "var", "counts"}:
+        raise ValueError(f"{path} holds no source statistics; make them with multipool statistics")
+    if metadata.get("version") != _VERSION:
+        raise ValueError(
+            f"{path} is of another version, this multipool reads {_VERSION}; make it again with "
+            "multipool statistics"
+        )
+    if metadata.get("sha256") != digest(tensors, _KIND):
+        raise ValueError(f"{path} has been altered since it was made: its checksum differs")
+    found = SourceStatistics(tensors["mean"], tensors["var"], tensors["counts"])
+    if found.mean.ndim != 2 or found.mean.shape != found.var.shape:
+        raise ValueError(f"{path} holds statistics of shapes that do not belong together")
+    if not (found.mean.isfinite().all() and found.var.isfinite().all()):
+        raise ValueError(f"{path} holds statistics that are not finite")
+    return found
+
+
+def obtain(network: Network, source: object, num_classes: int, method: str) -> SourceStatistics:
+    """Return statistics from whatever the user gave as ``source``, fitting this model."""
+    if source is None:
+        raise ValueError(
+            f"method '{method}' needs source data: pass source= an iterable of (images, labels) "
+            "batches, a pair of arrays, or a file made by multipool statistics"
+        )
+    if isinstance(source, (str, Path)):
+        found = read(source)
+    elif isinstance(source, SourceStatistics):
+        found = source
+    elif isinstance(source, Mapping):  # as an adapter's state keeps them
+        found = SourceStatistics(source["mean"], source["var"], source["counts"])
+    else:
+        found = gather(network, source, num_classes)
+    if len(found.mean) != num_classes:
+        raise ValueError(
+            f"the source statistics are of {len(found.mean)} classes, the model has {num_classes}"
+        )
+    return found.to(network.device())
