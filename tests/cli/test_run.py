@@ -94,9 +94,9 @@ def test_an_occupied_folder_is_refused(call, tiny, tmp_path):
 
 def test_notes_about_the_source_data_are_told(call, tiny):
     _, _, err = call("run", "--method", "petta", *SMALL)
-    assert "note: the source data are 90 clean test images" in err
+    assert "note: petta: the source data are 90 clean test images" in err
     _, _, err = call("run", "--method", "petta", "--source", "train", *SMALL)
-    assert "note: the source data are 90 training images" in err
+    assert "note: petta: the source data are 90 training images" in err
 
 
 @pytest.mark.parametrize("text", ["lr", "=1", "a.b=1"])

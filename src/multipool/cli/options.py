@@ -72,7 +72,7 @@ SourceSplit = Annotated[
         "--source",
         metavar="SPLIT",
         help=f"Clean images for source statistics: {' or '.join(SPLITS)}. Left out: what the "
-        "method's authors used (petta: test, of which the stream shows corrupted copies).",
+        "public code takes (petta, mecta: test, of which the stream shows corrupted copies).",
     ),
 ]
 Precision = Annotated[

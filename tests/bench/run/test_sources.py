@@ -32,3 +32,20 @@ def test_methods_that_read_labels_never_get_those_of_the_stream(loader):
 def test_methods_without_source_data_say_nothing_about_it(loader):
     result = run(Experiment(method="rotta", **SMALL), loader=loader)
     assert (result.notes, result.settings["source"]) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("method", "dataset", "split"),
+    [
+        ("petta", "cifar100-c", "test"),
+        ("mecta", "cifar100-c", "test"),
+        ("eata", "cifar100-c", "train"),
+        ("rmt", "cifar100-c", "train"),
+        ("petta", "folder", "train"),
+        ("mecta", "domainnet126", "train"),
+    ],
+)
+def test_source_data_are_those_that_the_public_code_takes(method, dataset, split):
+    experiment = Experiment(method=method, dataset=dataset, weights="shapes-wrn10-1")
+    assert experiment.source_split() == split
+    assert experiment.settings()["source"] == split

@@ -155,7 +155,7 @@ def _report(
         title=paper.title,
         setting=setting,
         cells=tuple(cells),
-        notes=paper.notes,
+        notes=(*paper.notes, *dict.fromkeys(note for run in runs for note in run.notes)),
         made_on=machines(runs),
         per_round=target.per_round,
         pictures=tuple(file for file in files if file.suffix == ".png"),

@@ -10,7 +10,12 @@ from math import inf
 from pathlib import Path
 
 from multipool import methods, models
-from multipool.bench.run.hyperparameters import SHIPPED_FOR, SOURCE_SPLITS, published_options
+from multipool.bench.run.hyperparameters import (
+    ONE_SOURCE,
+    SHIPPED_FOR,
+    SOURCE_SPLITS,
+    published_options,
+)
 from multipool.core import lookup, unknown
 from multipool.data import DATASETS, DataOptions, StreamConfig
 from multipool.engine.setup import PRECISIONS, check_guard, configure
@@ -108,8 +113,9 @@ class Experiment:
         return self.model
 
     def source_split(self) -> str:
-        """Return the split that source statistics are made from."""
-        return self.source or SOURCE_SPLITS.get(self.method, "test")
+        """Return the split that source data are taken from."""
+        usual = "train" if self.dataset in ONE_SOURCE else SOURCE_SPLITS.get(self.method, "test")
+        return self.source or usual
 
     def settings(self) -> dict[str, object]:
         """Return everything that decides the result, ready for JSON; options are complete."""

@@ -31,7 +31,7 @@ def source_for(
             f"{experiment.method} learns from the labels of its source images, so they must be "
             f"training images, got the {images.split} split; leave --source out or say train"
         )
-    notes.append(images.note)
+    notes.append(f"{experiment.method}: {images.note}")
     if experiment.method not in FROM_STATISTICS:
         return images
     path = statistics_path(experiment, images, digest, next(model.parameters()).device)

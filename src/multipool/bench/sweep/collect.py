@@ -18,7 +18,7 @@ from multipool.core import write_text
 
 RESULTS, SUMMARY, DIFFERENCES = "results.csv", "summary.csv", "differences.csv"
 # Settings that have a column of their own whether they vary or not.
-_FIRST = ("method", "memory", "dataset", "protocol", "seed")
+_FIRST = ("method", "memory", "dataset", "protocol", "seed", "source")
 _MEMORY = ("memory", "memory_options", "seed")
 _COUNTS = ("updates", "skipped", "restored")
 _TIMES = ("load", "stream", "predict", "memory", "adapt")
