@@ -1,0 +1,121 @@
+"""What the tables of the explorations must say: differences to the method's own pool."""
+
+from __future__ import annotations
+
+from rows import Row, difference, pick
+
+Cells = list[list[float] | None]
+FIRST, THIRD = "explore-1-cifar100c-wrn16-2", "explore-3-cifar10c-cifar100c-wrn16-2"
+FOURTH, FIFTH = "explore-4-cifar10c-cifar100c-wrn16-2-long", "explore-5-cifar10c-cifar100c-wrn16-2"
+
+
+def banks(name: str, *labels: str, **wanted: str) -> list[float]:
+    """Return the mean difference of each bank to the method's own pool, over hosts and seeds."""
+    own = pick(name, bank="single", **wanted)
+    return [difference(pick(name, bank=label, **wanted), own)[0] for label in labels]
+
+
+def first() -> dict[str, Cells]:
+    """Two banks a line: the second has its own name in the fourth cell."""
+    recents = ("recent64", "recent320", "recent640", "recent2000")
+    spread = sorted(banks(FIRST, *recents))
+    pairs: list[tuple[str, list[float], list[float]]] = [
+        ("the last 64 samples (fifo)", banks(FIRST, "fifo64"), banks(FIRST, "prop")),
+        ("the last 256 samples", banks(FIRST, "fifo256"), banks(FIRST, "gated")),
+        ("mcm (no fill)", banks(FIRST, "mcm"), banks(FIRST, "cb128", "cb256")),
+        ("mcm, fill", banks(FIRST, "mcm-fill"), banks(FIRST, "ld3")),
+        (
+            "mcm, fill, lambda_d = 0.3 / 0",
+            banks(FIRST, "ld03", "ld0"),
+            banks(FIRST, "K1", "K1N128", "K1N320"),
+        ),
+        (
+            "mcm, n = 32 / 128 / 256 (fill)",
+            banks(FIRST, "n32", "n128", "n256"),
+            banks(FIRST, "step", "nofill-step"),
+        ),
+        (
+            "mcm, quota of 2 a class",
+            banks(FIRST, "q2"),
+            banks(FIRST, "q2-t01-recent320", "q2-t05-recent640"),
+        ),
+        ("mcm, expiry of clusters", banks(FIRST, "exp640"), [spread[0], spread[-1]]),
+    ]
+    return {label: [left, None, None, right] for label, left, right in pairs}
+
+
+def third() -> dict[str, Cells]:
+    """The same banks on two sets."""
+    lines = {
+        "mcm": ("mcm",),
+        "the last 64 samples": ("fifo64",),
+        "newest first, by age alone, at most 2 of a class in a cluster": ("P2",),
+        "the same, at most 4 / 6 / 8": ("P4", "P6", "P8"),
+        "at most 6, newest first in equal shares, filled (mcm+)": ("U6",),
+    }
+    return {
+        label: [banks(THIRD, *chosen, dataset=name) for name in ("cifar10-c", "cifar100-c")]
+        for label, chosen in lines.items()
+    }
+
+
+def fourth() -> dict[str, Cells]:
+    """Whole domains: two hosts and two sets."""
+    lines = {
+        "mcm+": ("", ""),
+        "and uncertainty_weight=1": ("1.0", ""),
+        'and uncertainty_weight=1, replacement="if_worse"': ("1.0", "if_worse"),
+        'and uncertainty_weight=2, replacement="if_worse"': ("2.0", "if_worse"),
+    }
+    columns = (("rotta", "cifar10-c"), ("petta", "cifar10-c"), ("rotta", "cifar100-c"))
+
+    def cell(method: str, dataset: str, weight: str, rule: str) -> list[float]:
+        own = pick(FOURTH, method=method, dataset=dataset, memory="single")
+        chosen = {"memory": "mcm+", "uncertainty_weight": weight, "replacement": rule}
+        return difference(pick(FOURTH, method=method, dataset=dataset, **chosen), own)
+
+    return {
+        label: [cell(method, dataset, *options) for method, dataset in columns]
+        for label, options in lines.items()
+    }
+
+
+def fifth() -> dict[str, Cells]:
+    """Rules for runs of one class, four lengths of a domain, RoTTA on CIFAR-10-C."""
+    worse = "uncertainty_weight=2.0 replacement=if_worse"
+    lines: dict[str, dict[str, str]] = {
+        "mcm": {"memory": "mcm"},
+        "mcm+": {},
+        'and uncertainty_weight=2, replacement="if_worse" (part 4)': {"options": worse},
+        "and the same with the uncertainty's rank among the last 256": {
+            "options": worse,
+            "rule": "r",
+        },
+        "and nobody leaves for the less certain half of the last 256 samples": {"rule": "c0.5"},
+        "and nobody leaves for a label below its even share of the last 64": {"rule": "f1"},
+        "and while one label has half of the last 64: nobody leaves for the less certain half of"
+        " the others": {"rule": "d0.5,v64,c0.5"},
+        "the same from a share of 0.7 on": {"rule": "d0.7,v64,c0.5"},
+        "the same (half), and they count as that label instead": {"rule": "d0.5,v64,c0.5,y"},
+        "run_share=0.7, as built": {"code": "package", "options": "run_share=0.7"},
+    }
+    lengths = ("1000", "2000", "4000", "10000")
+    found: dict[str, Cells] = {
+        label: [_rule(length, **wanted) for length in lengths] for label, wanted in lines.items()
+    }
+    built = _rule("10000", code="package, CPU", options="run_share=0.51")
+    found["run_share=0.51, as built (CPU)"] = [None, None, None, built]
+    return found
+
+
+def _rule(length: str, **wanted: str) -> list[float]:
+    same: dict[str, str] = {
+        "dataset": "cifar10-c",
+        "method": "rotta",
+        "images_a_domain": length,
+        "code": "prototype",
+        "rule": "",
+        "options": "",
+    }
+    own: list[Row] = pick(FIFTH, **{**same, "memory": "single"})
+    return difference(pick(FIFTH, **{**same, "memory": "mcm+", **wanted}), own)[:1]

@@ -1,0 +1,70 @@
+"""Which rows each table comes from, or why it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import ablations
+import explorations
+import streams
+
+Expected = dict[str, list[list[float] | None]]
+Key = tuple[str, str, str]  # page, heading above, first two cells of the header
+
+RESULTS = "docs/results.md"
+_SHORT, _WHOLE = "1,000 images of each corruption", "The whole stream"
+_OTHER, _CHOICES = "CIFAR-10-C and Tiny-ImageNet-C", "How the choices were made"
+_ABLATIONS = "The paper's ablations"
+
+# A table by its key -> what its cells must say.
+TABLES: dict[Key, Callable[[], Expected]] = {
+    ("README.md", "What it brings", " | source"): streams.readme,
+    (RESULTS, _WHOLE, "method | its own pool"): lambda: streams.hosts(streams.WHOLE),
+    (RESULTS, _WHOLE, " | motion"): lambda: streams.by_corruption(streams.WHOLE),
+    (RESULTS, _SHORT, "method | its own pool"): lambda: streams.hosts(streams.SHORT),
+    (RESULTS, _SHORT, " | motion"): lambda: streams.by_corruption(streams.SHORT),
+    (RESULTS, _OTHER, "CIFAR-10-C, WRN-28-10 (source 44.75) | its own pool"): (
+        lambda: streams.seeds(streams.CIFAR10, paper=True)
+    ),
+    (RESULTS, _OTHER, "Tiny-ImageNet-C, ResNet-18 (source 80.26) | its own pool"): (
+        lambda: streams.seeds(streams.TINY, paper=False)
+    ),
+    (RESULTS, _CHOICES, "bank | difference"): explorations.first,
+    (RESULTS, _CHOICES, "bank | CIFAR-10-C"): explorations.third,
+    (RESULTS, _CHOICES, "bank | RoTTA, CIFAR-10-C"): explorations.fourth,
+    (RESULTS, _CHOICES, "bank | 1,000 a domain"): explorations.fifth,
+    (RESULTS, "Every method", "method | CIFAR-10-C"): streams.every_method,
+    (RESULTS, _ABLATIONS, "table 2, against PeTTA (56.84) | ours"): ablations.table2,
+    (RESULTS, _ABLATIONS, "table 3, against threshold 0.3 (53.90) | ours"): ablations.table3,
+    (RESULTS, _ABLATIONS, "table 4, against ACC (53.90) | ours"): ablations.table4,
+    (RESULTS, _ABLATIONS, "table 5, 20 rounds | round 1"): ablations.table5,
+    (RESULTS, _ABLATIONS, "table S1, mean of 20 rounds, against 0.3 (53.63) | ours"): (
+        ablations.table_s1_s2
+    ),
+    (RESULTS, "TENT, with and without the guard", " | seed 0"): streams.tent_and_guard,
+    (RESULTS, "The source models", "set, model | mean"): streams.source_models,
+}
+
+_PLACE = "from error curves of result.json files that were not kept"
+_PUBLIC = "runs of others' code beside ours, whose results were compared and not kept"
+
+# Tables of results whose rows are not in docs/data.
+WITHOUT_ROWS: dict[Key, str] = {
+    (RESULTS, _WHOLE, " | the stretch with the change in it"): _PLACE,
+    (RESULTS, "Against the published implementations", " | images"): _PUBLIC,
+    (RESULTS, "Against the published implementations", "method | ours"): _PUBLIC,
+    (RESULTS, "The embedded dataset", " | error"): "made by the command above it, in seconds",
+    (RESULTS, "Streams and memories, measured", "memory | imbalance"): (
+        "facts of a memory while it ran, of result.json files that were not kept"
+    ),
+    ("README.md", "Methods", "name | takes a memory"): "repeats what docs/results.md says",
+}
+
+# Pages whose tables are measurements in place, each with its command beside it.
+PAGES_WITHOUT_ROWS: dict[str, str] = {
+    "docs/corruptions.md": "agreement, speed and parameters: no stream was run",
+    "docs/diagnostics.md": "facts of memories and streams: no error is compared",
+    "docs/guard.md": "what the guard sees and costs; its whole streams are in results.md",
+    "docs/performance.md": "times of one machine",
+    "docs/robustness.md": "counts of trials, made again by the commands on the page",
+}
