@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
+from dataclasses import fields
 
 import pytest
 
+from multipool.bench.report.rerun import command
+from multipool.bench.run.experiment import Experiment
 from multipool.bench.run.result import VARYING, Result
 
 SMALL = ("--batch-size", 8, "--device", "cpu")
@@ -90,6 +94,48 @@ def test_an_occupied_folder_is_refused(call, tiny, tmp_path):
     code, _, err = call(*args)
     assert code == 2
     assert "go on with it by --resume, or use another --out" in err
+
+
+def test_every_setting_travels_from_the_command_line_to_the_file_and_back(call, tiny, monkeypatch):
+    everything = Experiment(
+        method="petta",
+        memory="mcm",
+        protocol="recurring",
+        model="wrn10-1",
+        weights="shapes-wrn10-1",
+        data_dir="/data",
+        domains=("fog", "snow"),
+        severity=3,
+        batch_size=8,
+        gamma=0.5,
+        rounds=2,
+        seed=7,
+        device="cpu",
+        guard=True,
+        fallback="source",
+        limit=40,
+        source="train",
+        precision="bf16",
+        compile=True,
+        reset_every=9,
+        options={"lr": 0.5},
+        memory_options={"capacity": 16},
+    )
+    plain = Experiment()
+    same = [f.name for f in fields(Experiment) if getattr(everything, f.name) == f.default]
+    assert same == ["dataset"], "a setting of which this test does not know"
+    seen = []
+
+    def caught(experiment, *args, **kwargs):
+        seen.append(experiment)
+        raise ValueError("enough")
+
+    monkeypatch.setattr("multipool.cli.run.run", caught)
+    for experiment in (everything, plain):
+        words = shlex.split(command(experiment.settings()))
+        call(*words[1:])
+        assert seen[-1].settings() == experiment.settings()
+        assert Experiment.from_settings(experiment.settings()).settings() == experiment.settings()
 
 
 def test_notes_about_the_source_data_are_told(call, tiny):

@@ -60,7 +60,7 @@ def methods(
     ] = 32,
     device: o.Device = "auto",
     precision: o.Precision = "float32",
-    compile: Annotated[bool, typer.Option("--compile", help="Use torch.compile.")] = False,  # noqa: A002
+    compile: o.Compile = False,  # noqa: A002
     guard: Annotated[
         bool, typer.Option("--guard", help="Measure what the guard costs, in float32.")
     ] = False,
@@ -73,7 +73,7 @@ def methods(
     the bare forward and backward passes that the method cannot do without; "x own pool" over the
     same method with its own pool. All of a method's steps and those passes take turns.
     """
-    wanted = o.names(methods) or tuple(METHODS)
+    wanted = o.split_names(methods) or tuple(METHODS)
     for name in wanted:
         lookup(METHODS, name, "method")
     place = resolve(device)
@@ -107,7 +107,7 @@ def memory(
     quiet: o.Quiet = False,
 ) -> None:
     """Measure the memory alone, beside its naive definition and a pool as published."""
-    pixels = tuple(_whole(word, "--sides") for word in o.names(sides) or ())
+    pixels = tuple(_whole(word, "--sides") for word in o.split_names(sides) or ())
     say("measuring", quiet or json)
     found = measure_memory(str(resolve(device)), pixels, repeats, growth)
     if json:
@@ -129,7 +129,7 @@ def corruptions(
     quiet: o.Quiet = False,
 ) -> None:
     """Measure every corruption, beside the package imagecorruptions where it is installed."""
-    chosen = o.names(names) or tuple(COMMON)
+    chosen = o.split_names(names) or tuple(COMMON)
     for name in chosen:
         lookup(dict.fromkeys(COMMON + EXTRA), name, "corruption")
     found = measure_corruptions(

@@ -53,7 +53,7 @@ def main(
     """
     if (dataset is None) == (images is None):
         raise ValueError("pass either --dataset or --images")
-    chosen = o.names(names) or tuple(COMMON)
+    chosen = o.split_names(names) or tuple(COMMON)
     with progress("corrupting", quiet or json) as show:
 
         def tell(name: str, done: int, total: int) -> None:

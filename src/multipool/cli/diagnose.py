@@ -19,13 +19,18 @@ from multipool.bench.run.experiment import Experiment, memories
 from multipool.cli import options as o
 from multipool.cli.console import print_json, progress, say, table
 from multipool.core import lookup
-from multipool.data import Stream, StreamConfig, load
+from multipool.data import DATASETS, Stream
 from multipool.diagnostics import COMPONENTS, COVARIANCES, Clusterability
+from multipool.models import SHIPPED
 
 app = typer.Typer(add_completion=False, epilog="Example: multipool diagnose stream --limit 3000")
 
 _STREAM = "Example: multipool diagnose stream --dataset shapes-c --limit 3000 --out diagnosis"
 _MEMORY = "Example: multipool diagnose memory --method petta --limit 3000 --out diagnosis"
+_OF_STREAM = (
+    *("dataset", "protocol", "data_dir", "domains", "severity"),
+    *("batch_size", "gamma", "rounds", "seed", "limit"),
+)
 _DESCRIPTORS = Annotated[
     str, typer.Option(metavar="A,B,...", help=f"Of: {', '.join(IMAGE_DESCRIPTORS)}.")
 ]
@@ -58,17 +63,9 @@ def _root() -> None:
 
 
 @app.command(epilog=_STREAM)
+@o.experiment(_OF_STREAM, method="source", weights=next(iter(SHIPPED)))  # no model is needed
 def stream(
-    dataset: o.DatasetName = "shapes-c",
-    protocol: o.ProtocolName = "ptta",
-    data_dir: o.DataDir = None,
-    domains: o.Domains = None,
-    severity: o.Severity = 5,
-    batch_size: o.BatchSize = 64,
-    gamma: o.Gamma = 0.1,
-    rounds: o.Rounds = 20,
-    seed: o.Seed = 0,
-    limit: o.Limit = None,
+    experiment: Experiment,
     descriptors: _DESCRIPTORS = ",".join(IMAGE_DESCRIPTORS),
     window: Annotated[int, typer.Option(metavar="N", help="Samples of a window.")] = 256,
     max_components: Annotated[int, typer.Option(metavar="K", help="Most modes tried.")] = 15,
@@ -82,55 +79,34 @@ def stream(
 
     K* near 1 means that one pool will do; the paper finds 5.9 to 9.7 on CIFAR-100-C.
     """
-    wanted = o.names(descriptors) or IMAGE_DESCRIPTORS
+    wanted = o.split_names(descriptors) or IMAGE_DESCRIPTORS
     for name in wanted:
         lookup(dict.fromkeys(IMAGE_DESCRIPTORS), name, "descriptor")
-    config = StreamConfig(
-        protocol=protocol,
-        batch_size=batch_size,
-        gamma=gamma,
-        rounds=rounds,
-        seed=seed,
-        limit=limit,
-    )
-    data = load(dataset, data_dir, severity=severity, domains=o.names(domains))
     found = diagnose_stream(
-        Stream(data, config),
+        Stream(DATASETS[experiment.dataset](experiment.data()), experiment.stream()),
         wanted,
         lambda name: say(f"counting modes by {name}", quiet or json),
         window=window,
         max_components=max_components,
         max_windows=max_windows,
         covariance=covariance,
-        seed=seed,
+        seed=experiment.seed,
     )
     drawn = [] if out is None else [draw_stream(found, out)]
     if json:
         print_json({"stream": [_modes(one) for one in found], "files": _files(drawn)})
         return
     rows = [_mode_row(one) for one in found]
-    table(f"modes of {dataset}, {protocol}", ["descriptor", *_MODE_COLUMNS], rows)
+    title = f"modes of {experiment.dataset}, {experiment.protocol}"
+    table(title, ["descriptor", *_MODE_COLUMNS], rows)
     _tell_files(drawn, quiet)
 
 
 @app.command(epilog=_MEMORY)
+@o.experiment(without=("memory", "guard", "fallback"), method="petta")
 def memory(
-    dataset: o.DatasetName = "shapes-c",
-    method: o.MethodName = "petta",
+    experiment: Experiment,
     memories: _MEMORIES = "single,mcm,mcm+",
-    protocol: o.ProtocolName = "ptta",
-    model: o.ModelName = None,
-    weights: o.Weights = None,
-    data_dir: o.DataDir = None,
-    domains: o.Domains = None,
-    severity: o.Severity = 5,
-    batch_size: o.BatchSize = 64,
-    gamma: o.Gamma = 0.1,
-    rounds: o.Rounds = 20,
-    seed: o.Seed = 0,
-    device: o.Device = "auto",
-    limit: o.Limit = None,
-    settings: o.Settings = None,
     interval: _INTERVAL = None,
     components: Annotated[
         int, typer.Option(metavar="K", help="Of the reference mixture.")
@@ -142,29 +118,11 @@ def memory(
     quiet: o.Quiet = False,
 ) -> None:
     """Run a method with several memories, and measure how well each covers the stream so far."""
-    method_options, memory_options = o.split_settings(settings)
-    experiment = Experiment(
-        dataset=dataset,
-        method=method,
-        protocol=protocol,
-        model=model,
-        weights=weights,
-        data_dir=data_dir,
-        domains=o.names(domains),
-        severity=severity,
-        batch_size=batch_size,
-        gamma=gamma,
-        rounds=rounds,
-        seed=seed,
-        device=device,
-        limit=limit,
-        options=method_options,
-        memory_options=memory_options,
-    )
-    with progress(f"{method} on {dataset}", quiet or json) as show:
+    subject = f"{experiment.method} on {experiment.dataset}"
+    with progress(subject, quiet or json) as show:
         watched = diagnose_memory(
             experiment,
-            o.names(memories) or (),
+            o.split_names(memories) or (),
             interval=interval,
             components=components,
             snapshots=_shares(at),
@@ -176,7 +134,7 @@ def memory(
         print_json({"memory": [_numbers(one) for one in watched], "files": _files(drawn)})
         return
     columns = ["memory", "error %", "holds", *(f"{n}, {w}" for n in NUMBERS for w in _WHEN)]
-    table(f"memory quality of {method} on {dataset}", columns, [_row(one) for one in watched])
+    table(f"memory quality of {subject}", columns, [_row(one) for one in watched])
     _tell_files(drawn, quiet)
 
 
@@ -221,7 +179,7 @@ def _shares(text: str | None) -> tuple[float, ...]:
     if text is None:
         return SNAPSHOTS
     try:
-        return tuple(float(word) for word in o.names(text) or ())
+        return tuple(float(word) for word in o.split_names(text) or ())
     except ValueError:
         raise ValueError(f"--at takes shares of the stream like 0.5,1, got '{text}'") from None
 

@@ -1,84 +1,38 @@
-"""Options that several commands share; every choice is read from the table that serves it."""
+"""Options that commands share; a setting of an experiment is described there and nowhere else."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from multipool.bench.run.experiment import SPLITS, memories
-from multipool.data import DATASETS, PROTOCOLS
-from multipool.engine.setup import PRECISIONS
-from multipool.methods import METHODS
-from multipool.models import HUBS, MODELS, SHIPPED
+from multipool.bench.run.experiment import Experiment
+
+_SETTINGS = {f.name: f for f in dataclasses.fields(Experiment) if "help" in f.metadata}
+_KINDS = typing.get_type_hints(Experiment) | {"domains": str | None}
 
 
-def _one_of(names: object) -> str:
-    return "One of: " + ", ".join(str(name) for name in names) + "."  # type: ignore[attr-defined]
+def setting(name: str) -> Any:  # noqa: ANN401
+    """Return the option for a field of :class:`Experiment`."""
+    about = _SETTINGS[name].metadata
+    flag = ["--compile"] if name == "compile" else []  # there is nothing to switch off
+    return typer.Option(*flag, metavar=about["metavar"] or None, help=about["help"])
 
 
-DatasetName = Annotated[str, typer.Option("--dataset", metavar="NAME", help=_one_of(DATASETS))]
-MethodName = Annotated[str, typer.Option("--method", metavar="NAME", help=_one_of(METHODS))]
-MemoryName = Annotated[
-    str | None,
-    typer.Option(
-        "--memory",
-        metavar="NAME",
-        help=_one_of(memories()) + " Left out: the method's own pool, which is 'single'.",
-    ),
-]
-ProtocolName = Annotated[str, typer.Option("--protocol", metavar="NAME", help=_one_of(PROTOCOLS))]
-ModelName = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        help=f"Architecture, where the weights do not name it. {_one_of(MODELS)} "
-        f"Or with its weights: {', '.join(f'{hub}:NAME' for hub in HUBS)}.",
-    ),
-]
-Weights = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help=f"A .safetensors or .pt file, or a shipped name: {', '.join(SHIPPED)}.",
-    ),
-]
-DataDir = Annotated[
-    str | None, typer.Option(metavar="DIR", help="Where datasets lie; else MULTIPOOL_DATA.")
-]
-Domains = Annotated[
-    str | None,
-    typer.Option(metavar="A,B,...", help="Domains in stream order; left out: the paper's."),
-]
-Severity = Annotated[int, typer.Option(metavar="1-5", help="Severity of the corruptions.")]
-BatchSize = Annotated[int, typer.Option(metavar="N", help="Images in a batch.")]
-Gamma = Annotated[
-    float, typer.Option(metavar="G", help="Dirichlet concentration; smaller: more correlated.")
-]
-Rounds = Annotated[int, typer.Option(metavar="R", help="Repetitions of a recurring stream.")]
-Seed = Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")]
-Device = Annotated[
-    str, typer.Option(metavar="NAME", help="auto, cpu, cuda or cuda:N; auto: a GPU if there is.")
-]
-Limit = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="At most N images in all, the same ones in every domain."),
-]
-SourceSplit = Annotated[
-    str | None,
-    typer.Option(
-        "--source",
-        metavar="SPLIT",
-        help=f"Clean images for source statistics: {' or '.join(SPLITS)}. Left out: what the "
-        "public code takes (petta, mecta: test, of which the stream shows corrupted copies).",
-    ),
-]
-Precision = Annotated[
-    str, typer.Option(metavar="NAME", help=_one_of(PRECISIONS) + " Of the method's passes.")
-]
-Settings = Annotated[
+DataDir = Annotated[str | None, setting("data_dir")]
+Severity = Annotated[int, setting("severity")]
+BatchSize = Annotated[int, setting("batch_size")]
+Seed = Annotated[int, setting("seed")]
+Device = Annotated[str, setting("device")]
+Precision = Annotated[str, setting("precision")]
+Compile = Annotated[bool, setting("compile")]
+_Set = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
@@ -89,6 +43,49 @@ Settings = Annotated[
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print machine-readable output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")]
+
+
+def experiment(
+    only: Sequence[str] | None = None, *, without: Sequence[str] = (), **instead: object
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of an experiment, and hand it the experiment that they make.
+
+    ``only`` names the settings that are offered; left out, they are all (but those ``without``)
+    and ``--set``. ``instead`` are other values: defaults of what is offered, and what the rest is.
+    """
+    names = [name for name in only or _SETTINGS if name not in without]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def called(**given: Any) -> None:  # noqa: ANN401
+            values = {name: given.pop(name) for name in names}
+            if "domains" in values:
+                values["domains"] = split_names(values["domains"])
+            if only is None:
+                values["options"], values["memory_options"] = split_settings(given.pop("set_"))
+            command(Experiment(**{**instead, **values}), **given)
+
+        options = [
+            _option(
+                name,
+                Annotated[_KINDS[name], setting(name)],
+                instead.get(name, _SETTINGS[name].default),
+            )
+            for name in names
+        ]
+        options += [_option("set_", _Set, None)] if only is None else []
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        everything = [*options, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own)]
+        called.__signature__ = inspect.Signature(everything)  # type: ignore[attr-defined]
+        called.__annotations__ = {p.name: p.annotation for p in everything}
+        return called
+
+    return decorate
+
+
+def _option(name: str, kind: object, default: object) -> inspect.Parameter:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, default=default, annotation=kind)
 
 
 def split_settings(given: list[str] | None) -> tuple[dict[str, object], dict[str, object]]:
@@ -128,10 +125,10 @@ def plain(text: str) -> object:
     return text
 
 
-def names(text: str | None) -> tuple[str, ...] | None:
+def split_names(text: str | None) -> tuple[str, ...] | None:
     """Return the names in a list with commas; None stays None.
 
-    >>> names("fog, snow")
+    >>> split_names("fog, snow")
     ('fog', 'snow')
     """
     return None if text is None else tuple(part.strip() for part in text.split(","))

@@ -163,7 +163,7 @@ def _setting(
         rounds=rounds,
         device=device,
         data_dir=data_dir,
-        methods=o.names(methods) or (),
+        methods=o.split_names(methods) or (),
     )
     used = datasets_of(names, plain) or ["cifar100-c"]
     given = assign_weights(weights or [], used)

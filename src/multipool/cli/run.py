@@ -13,7 +13,6 @@ from multipool.bench.run.result import FILE, Result
 from multipool.bench.run.runner import CHECKPOINT_EVERY, Interrupted, NotWrittenError, run
 from multipool.cli import options as o
 from multipool.cli.console import print_json, progress, say, table
-from multipool.engine.setup import FALLBACKS
 
 app = typer.Typer(add_completion=False)
 
@@ -22,46 +21,14 @@ _EVERY = Annotated[
     int, typer.Option(metavar="N", help="Batches between checkpoints in --out; 0: none.")
 ]
 
-_RESET = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Return to the source model every N batches; left out: never."),
-]
-_FALLBACK = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="What --guard goes back to when predictions collapse: " + " or ".join(FALLBACKS) + ".",
-    ),
-]
-
 
 @app.command(epilog=EXAMPLE)
+@o.experiment()
 def main(
-    dataset: o.DatasetName = "shapes-c",
-    method: o.MethodName = "rotta",
-    memory: o.MemoryName = None,
-    protocol: o.ProtocolName = "ptta",
-    model: o.ModelName = None,
-    weights: o.Weights = None,
-    data_dir: o.DataDir = None,
-    domains: o.Domains = None,
-    severity: o.Severity = 5,
-    batch_size: o.BatchSize = 64,
-    gamma: o.Gamma = 0.1,
-    rounds: o.Rounds = 20,
-    seed: o.Seed = 0,
-    device: o.Device = "auto",
-    guard: Annotated[bool, typer.Option(help="Undo what breaks the model.")] = False,
-    fallback: _FALLBACK = "snapshot",
+    experiment: Experiment,
     diagnose: Annotated[
         bool, typer.Option("--diagnose", help="Record losses and the memory's quality over time.")
     ] = False,
-    limit: o.Limit = None,
-    source: o.SourceSplit = None,
-    precision: o.Precision = "float32",
-    compile: Annotated[bool, typer.Option("--compile", help="Use torch.compile.")] = False,  # noqa: A002
-    reset_every: _RESET = None,
-    settings: o.Settings = None,
     out: o.Out = None,
     checkpoint_every: _EVERY = CHECKPOINT_EVERY,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
@@ -69,32 +36,6 @@ def main(
     quiet: o.Quiet = False,
 ) -> None:
     """Run one method on one stream and write what it got right."""
-    method_options, memory_options = o.split_settings(settings)
-    experiment = Experiment(
-        dataset=dataset,
-        method=method,
-        memory=memory,
-        protocol=protocol,
-        model=model,
-        weights=weights,
-        data_dir=data_dir,
-        domains=o.names(domains),
-        severity=severity,
-        batch_size=batch_size,
-        gamma=gamma,
-        rounds=rounds,
-        seed=seed,
-        device=device,
-        guard=guard,
-        fallback=fallback,
-        limit=limit,
-        source=source,
-        precision=precision,
-        compile=compile,
-        reset_every=reset_every,
-        options=method_options,
-        memory_options=memory_options,
-    )
     unwritten = None
     try:
         with progress(title(experiment), quiet or json) as show:

@@ -18,17 +18,14 @@ from multipool.engine import statistics
 app = typer.Typer(add_completion=False)
 
 EXAMPLE = "Example: multipool statistics --dataset shapes-c --out source.safetensors"
+_OFFERED = ("dataset", "model", "weights", "data_dir", "source", "device")
 _OUT = Annotated[Path, typer.Option(metavar="FILE", help="File to write.")]
 
 
 @app.command(epilog=EXAMPLE)
+@o.experiment(_OFFERED, method=FROM_STATISTICS[0])
 def main(
-    dataset: o.DatasetName = "shapes-c",
-    model: o.ModelName = None,
-    weights: o.Weights = None,
-    data_dir: o.DataDir = None,
-    source: o.SourceSplit = None,
-    device: o.Device = "auto",
+    experiment: Experiment,
     out: _OUT = Path("source.safetensors"),
     json: o.Json = False,
     quiet: o.Quiet = False,
@@ -38,19 +35,10 @@ def main(
     Python takes the file as multipool.adapt(..., method="petta", source=FILE). The command run
     makes and keeps its own.
     """
-    experiment = Experiment(
-        dataset=dataset,
-        method=FROM_STATISTICS[0],
-        model=model,
-        weights=weights,
-        data_dir=data_dir,
-        source=source,
-        device=device,
-    )
     loader = Loader()
     opened = loader.dataset(experiment)
     images = opened.source(experiment.source_split())
-    network = loader.model(experiment, opened.num_classes, resolve(device))
+    network = loader.model(experiment, opened.num_classes, resolve(experiment.device))
     found = make_statistics(network, images, opened.num_classes)
     statistics.write(out, found)
     few = int((found.counts < 2).sum())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from multipool import methods, models
 from multipool.bench.run.hyperparameters import (
@@ -17,56 +18,88 @@ from multipool.bench.run.hyperparameters import (
     published_options,
 )
 from multipool.core import lookup, unknown
-from multipool.data import DATASETS, DataOptions, StreamConfig
-from multipool.engine.setup import PRECISIONS, check_guard, configure
+from multipool.data import DATASETS, PROTOCOLS, DataOptions, StreamConfig
+from multipool.engine.setup import FALLBACKS, PRECISIONS, check_guard, configure
 from multipool.memory import MEMORIES
 
 SPLITS = ("train", "test")
-_TEXTS = (
-    *("dataset", "method", "memory", "protocol", "model", "weights", "data_dir"),
-    *("device", "fallback", "source", "precision"),
-)
-_LEAST = (("rounds", 1), ("seed", 0), ("limit", 1), ("batch_size", 1), ("reset_every", 1))
+
+
+def memories() -> list[str]:
+    """Return the names that ``memory`` can have; ``single`` is the method's own pool."""
+    return sorted({"single", *MEMORIES})
+
+
+def _setting(default: Any, about: str, metavar: str = "NAME", least: int | None = None) -> Any:  # noqa: ANN401
+    """Return a field with all that is known about a setting: the command line asks for it here."""
+    return field(default=default, metadata={"help": about, "metavar": metavar, "least": least})
+
+
+def _of(names: Iterable[str]) -> str:
+    return f"One of: {', '.join(names)}."
 
 
 @dataclass(frozen=True)
 class Experiment:
     """One method, one memory, one dataset, one protocol, one seed.
 
-    None means: ``memory`` the method's own pool, ``weights`` those shipped for the dataset,
-    ``source`` the split that the method's authors used, ``domains`` the paper's. ``options`` are
-    fields of the method's config, ``memory_options`` arguments of the bank; both go on top of what
-    was published for the dataset. ``device`` "auto" takes a GPU where there is one.
+    Every field is a setting: an option of ``multipool run``, a key of a sweep's file and of the
+    ``settings`` in ``result.json``. ``options`` are fields of the method's config and
+    ``memory_options`` arguments of the bank (``--set``), on top of what was published.
     """
 
-    dataset: str = "shapes-c"
-    method: str = "rotta"
-    memory: str | None = None
-    protocol: str = "ptta"
-    model: str | None = None
-    weights: str | None = None
-    data_dir: str | None = None
-    domains: tuple[str, ...] | None = None
-    severity: int = 5
-    batch_size: int = 64
-    gamma: float = 0.1
-    rounds: int = 20
-    seed: int = 0
-    device: str = "auto"
-    guard: bool = False
-    fallback: str = "snapshot"  # of the guard
-    limit: int | None = None
-    source: str | None = None
-    precision: str = "float32"
-    compile: bool = False
-    reset_every: int | None = None  # batches
+    dataset: str = _setting("shapes-c", _of(DATASETS))
+    method: str = _setting("rotta", _of(methods.METHODS))
+    memory: str | None = _setting(
+        None, f"{_of(memories())} Left out: the method's own pool, which is 'single'."
+    )
+    protocol: str = _setting("ptta", _of(PROTOCOLS))
+    model: str | None = _setting(
+        None,
+        f"Architecture, where the weights do not name it. {_of(models.MODELS)} Or of another "
+        f"package, without --weights with its own: {', '.join(f'{h}:NAME' for h in models.HUBS)}.",
+    )
+    weights: str | None = _setting(
+        None,
+        f"A .safetensors or .pt file, or a shipped name: {', '.join(models.SHIPPED)}. Left out: "
+        "those shipped for the dataset.",
+        "FILE",
+    )
+    data_dir: str | None = _setting(None, "Where datasets lie; else MULTIPOOL_DATA.", "DIR")
+    domains: tuple[str, ...] | None = _setting(
+        None, "Domains in stream order; left out: the paper's.", "A,B,..."
+    )
+    severity: int = _setting(5, "Severity of the corruptions.", "1-5")
+    batch_size: int = _setting(64, "Images in a batch.", "N", least=1)
+    gamma: float = _setting(0.1, "Dirichlet concentration; smaller: more correlated.", "G")
+    rounds: int = _setting(20, "Repetitions of a recurring stream.", "R", least=1)
+    seed: int = _setting(0, "Seed of everything random.", "N", least=0)
+    device: str = _setting("auto", "auto, cpu, cuda or cuda:N; auto: a GPU if there is.")
+    guard: bool = _setting(False, "Undo what breaks the model.", "")
+    fallback: str = _setting(
+        "snapshot",
+        f"What --guard goes back to when predictions collapse: {' or '.join(FALLBACKS)}.",
+    )
+    limit: int | None = _setting(
+        None, "At most N images in all, the same ones in every domain.", "N", least=1
+    )
+    source: str | None = _setting(
+        None,
+        f"Clean images for source statistics: {' or '.join(SPLITS)}. Left out: what the "
+        "public code takes (petta, mecta: test, of which the stream shows corrupted copies).",
+        "SPLIT",
+    )
+    precision: str = _setting("float32", f"{_of(PRECISIONS)} Of the method's passes.")
+    compile: bool = _setting(False, "Use torch.compile.", "")
+    reset_every: int | None = _setting(
+        None, "Return to the source model every N batches; left out: never.", "N", least=1
+    )
     options: Mapping[str, object] = field(default_factory=dict)
     memory_options: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_kinds(self)
         lookup(DATASETS, self.dataset, "dataset")
-        _check_numbers(self)
         self.stream()
         self.data()
         _check_method(self)
@@ -79,14 +112,9 @@ class Experiment:
 
     def stream(self) -> StreamConfig:
         """Return the part that decides the order of the samples."""
-        return StreamConfig(
-            protocol=self.protocol,
-            batch_size=self.batch_size,
-            gamma=self.gamma,
-            rounds=self.rounds,
-            seed=self.seed,
-            limit=self.limit,
-        )
+        own = {f.name for f in dataclasses.fields(self)}
+        shared = [f.name for f in dataclasses.fields(StreamConfig) if f.name in own]
+        return StreamConfig(**{name: getattr(self, name) for name in shared})
 
     def data(self) -> DataOptions:
         """Return the part that says where the images are."""
@@ -164,30 +192,21 @@ def needs_source(experiment: Experiment) -> bool:
     return bool(kind.uses_source(configure(kind.Config(), options, experiment.method)))
 
 
-def memories() -> list[str]:
-    """Return the names that ``memory`` can have; ``single`` is the method's own pool."""
-    return sorted({"single", *MEMORIES})
-
-
 def _check_kinds(experiment: Experiment) -> None:
-    """Check that names are names: a file may have put anything there."""
-    for name in _TEXTS:
-        value = getattr(experiment, name)
-        if not isinstance(value, str | None):
+    """Check that every setting is of its kind: a file may have put anything there."""
+    hints = typing.get_type_hints(Experiment)
+    for setting in dataclasses.fields(Experiment):
+        name, value = setting.name, getattr(experiment, setting.name)
+        if hints[name] in (str, str | None) and not isinstance(value, str | None):
             raise ValueError(f"{name} must be a name, got {value!r}")
-    for name in ("guard", "compile"):
-        if not isinstance(getattr(experiment, name), bool):
-            raise ValueError(f"{name} must be true or false, got {getattr(experiment, name)!r}")
+        if hints[name] is bool and not isinstance(value, bool):
+            raise ValueError(f"{name} must be true or false, got {value!r}")
+        low = setting.metadata.get("least")
+        if low is not None and value is not None and (type(value) is not int or value < low):
+            raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}")
     domains = () if experiment.domains is None else experiment.domains
     if not isinstance(domains, tuple) or not all(isinstance(name, str) for name in domains):
         raise ValueError(f"domains must be a list of names, got {domains!r}")
-
-
-def _check_numbers(experiment: Experiment) -> None:
-    for name, low in _LEAST:
-        value = getattr(experiment, name)
-        if value is not None and (type(value) is not int or value < low):
-            raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}")
     gamma = experiment.gamma
     if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 0 < gamma < inf:
         raise ValueError(f"gamma must be greater than 0, got {gamma!r}")
