@@ -32,3 +32,9 @@ def test_the_help_does_not_wait_for_torch():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'adopt'"):
         multipool.adopt  # noqa: B018
+
+
+def test_python_m_is_the_command_line():
+    run = [sys.executable, "-m", "multipool", "--version"]
+    found = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert multipool.__version__ in found.stdout

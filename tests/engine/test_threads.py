@@ -80,3 +80,35 @@ def test_looking_and_saving_meanwhile_disturb_nobody(build, make_images, tmp_pat
     finally:
         done.set()
         [t.join() for t in watchers]
+
+
+@pytest.mark.parametrize("what", ["state_dict", "load_state_dict"])
+def test_a_state_is_read_and_written_between_steps_only(build, make_images, what):
+    adapter = build("rotta", "fifo")
+    start, inside, done = adapter.state_dict(), threading.Event(), threading.Event()
+    add, found = adapter.memory.add, []
+
+    def slow(*args, **kwargs):
+        """Let another thread try in the middle of a step: after the bank, before the counting."""
+        add(*args, **kwargs)
+        inside.set()
+        done.wait(timeout=0.2)
+
+    def other():
+        inside.wait(timeout=10)
+        if what == "state_dict":
+            found.append(adapter.state_dict())
+        else:
+            adapter.load_state_dict(start)
+        done.set()
+
+    adapter.memory.add = slow
+    thread = threading.Thread(target=other)
+    thread.start()
+    adapter(make_images(40))
+    thread.join()
+    if what == "state_dict":
+        assert found[0]["number.seen"] == found[0]["memory.now"] == 40
+    else:
+        now = adapter.state_dict()
+        assert all(torch.equal(start[k], now[k]) for k in start)
