@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # One thread per test worker: more would only make the two workers fight for the cores.
 WORKERS ?= 2
 
-.PHONY: demo test check soak sanitize bench format clean
+.PHONY: demo test check gpu soak sanitize bench format clean
 
 demo: $(READY)
 	$(BIN)/multipool demo
@@ -19,6 +19,10 @@ check: $(READY)
 	$(BIN)/ruff format --check src tests examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# On a machine with a GPU; torch, numpy and safetensors are enough there.
+gpu:
+	PYTHONPATH=src $(PYTHON) tests/gpu/run.py
 
 soak: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -s
