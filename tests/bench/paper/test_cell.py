@@ -12,9 +12,8 @@ from multipool.bench.paper.cell import Cell
 from multipool.bench.paper.grids import GRID
 from multipool.bench.paper.layout import NONE, blocks
 from multipool.bench.paper.published import Published, published
-from multipool.bench.paper.reproduction import Reproduction
+from multipool.bench.paper.reproduction import Reproduction, page, write_csv
 from multipool.bench.paper.setting import Setting
-from multipool.bench.paper.write import page, write_csv
 
 errors = st.dictionaries(st.integers(0, 9), st.floats(0, 100), min_size=2, max_size=5)
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from multipool.bench.paper import TARGETS, Setting, chosen, diagnoses, reproduce
-from multipool.bench.paper.case import Case
-from multipool.bench.paper.found import Found
+from multipool.bench.paper.case import Case, Found
 from multipool.bench.paper.grids import GRIDS
 from multipool.bench.run.result import read as read_result
 from multipool.bench.sweep import Planned

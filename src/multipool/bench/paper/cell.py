@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from multipool.bench.paper.case import Found
 from multipool.bench.paper.entry import LEAST, TableEntry, measured
-from multipool.bench.paper.found import Found
 from multipool.bench.paper.published import Published
 from multipool.bench.report.summary import Gain
 from multipool.bench.run.result import Result

@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from multipool.bench.paper.case import Case
+from multipool.bench.paper.case import Case, Found
 from multipool.bench.paper.cell import fill
 from multipool.bench.paper.diagnoses import CASE
-from multipool.bench.paper.found import Found
 from multipool.bench.paper.plan import cases_of, datasets_of, entries_of
 from multipool.bench.paper.published import published
-from multipool.bench.paper.reproduction import Reproduction, machines
+from multipool.bench.paper.reproduction import Reproduction, machines, write_csv, write_page
 from multipool.bench.paper.setting import Setting
 from multipool.bench.paper.targets import TARGETS
-from multipool.bench.paper.write import write_csv, write_page
 from multipool.bench.run.experiment import Experiment
 from multipool.bench.sweep import Options, Planned, sweep
 from multipool.bench.sweep.ledger import Tell

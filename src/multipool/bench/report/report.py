@@ -7,8 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from multipool.bench.report import page
+from multipool.bench.report.diagnose_figures import live_pictures
 from multipool.bench.report.figures import INK, RULE, Picture, pictures
-from multipool.bench.report.live_figures import live_pictures
 from multipool.bench.report.rerun import command
 from multipool.bench.report.summary import CONTEXT, NO_MEMORY, Gain, Row, Section, sections
 from multipool.bench.run.result import Result, find, read_each

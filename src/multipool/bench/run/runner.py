@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import torch
 
-from multipool.bench.run import checkpoint, claim, interrupt
+from multipool.bench.run import checkpoint, claim
 from multipool.bench.run import result as results
 from multipool.bench.run.checkpoint import Checkpoint
 from multipool.bench.run.environment import resolve
@@ -154,7 +157,7 @@ def _stream(
     told = 0.0
     total = len(session.stream)
     try:
-        with interrupt.listening() as stop:
+        with listening() as stop:
             for images in session.remaining():
                 session.step(images)
                 last = session.batches == total
@@ -212,3 +215,33 @@ def _finished(out: Path, experiment: Experiment) -> Result | None:
                 raise checkpoint.other_weights(out / results.FILE, experiment.weights_name())
             return found
     return None
+
+
+class Stop:
+    """Whether somebody asked for the end."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+
+@contextmanager
+def listening() -> Iterator[Stop]:
+    """Turn the first Ctrl-C into ``Stop.asked``; the second one interrupts at once.
+
+    Only the main thread can listen for signals; elsewhere nothing is asked for.
+    """
+    stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = signal.getsignal(signal.SIGINT) or signal.default_int_handler
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        stop.asked = True
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
