@@ -93,7 +93,7 @@ def loader(monkeypatch):
 
 def tiny_digest(name, architecture=None):
     """Stand in for ``weights_digest``: whatever is named, the tiny model is loaded."""
-    return loading.digest(tiny_model())
+    return loading.model_digest(tiny_model())
 
 
 @pytest.fixture(autouse=True)

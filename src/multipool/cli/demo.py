@@ -49,7 +49,7 @@ def main(
         ]
         print_json({"report": str(path), "runs": rows})
         return
-    columns, rows_of_text = work.table(section)
+    columns, rows_of_text = work.demo_table(section)
     title = f"shapes-c, {len(section.domains)} corruptions of {images} images, seed {seed}"
     table(title, columns, rows_of_text, left=2)
     if not quiet:

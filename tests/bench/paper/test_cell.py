@@ -12,7 +12,7 @@ from multipool.bench.paper.cell import Cell
 from multipool.bench.paper.grids import GRID
 from multipool.bench.paper.layout import NONE, blocks
 from multipool.bench.paper.published import Published, published
-from multipool.bench.paper.reproduction import Reproduction, page, write_csv
+from multipool.bench.paper.reproduction import Reproduction, markdown_page, write_csv
 from multipool.bench.paper.setting import Setting
 
 errors = st.dictionaries(st.integers(0, 9), st.floats(0, 100), min_size=2, max_size=5)
@@ -122,7 +122,7 @@ def test_files_say_the_scale_and_hold_every_number(tmp_path):
     assert (line["ours"], line["paper"], line["ours - paper"]) == ("1.5", "3.0", "-1.5")
     assert (line["paired difference"], line["standard error"]) == ("-1.0", "")
     assert line["by seed"] == "0:1.0 2:2.0"
-    text = page(report, tmp_path)
+    text = markdown_page(report, tmp_path)
     assert text.startswith("# table2: Title\n\n**SMALL: shapes-c in place")
     assert "- Mind this." in text
 

@@ -145,8 +145,8 @@ def test_datasets_that_are_not_here_are_left_out_with_a_reason(inventing, tmp_pa
 
 def test_watched_memories_are_kept_as_they_were(tiny_look, tmp_path):
     setting = replace(SMALL, seeds=(0,))
-    (seen,) = diagnoses.memories(setting, tmp_path, lambda text: None).values()
-    (again,) = diagnoses.memories(setting, tmp_path, None).values()
+    (seen,) = diagnoses.watched_memories(setting, tmp_path, lambda text: None).values()
+    (again,) = diagnoses.watched_memories(setting, tmp_path, None).values()
     assert [one.name for one in again] == list(diagnoses.MEMORIES)
     for mine, other in zip(seen, again, strict=True):
         assert (mine.trace, mine.error, mine.changes) == (other.trace, other.error, other.changes)

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from multipool.bench.run import claim
-from multipool.bench.run.claim import FILE, STALE, Claims, Holder, holder, host, is_stale
+from multipool.bench.run.claim import FILE, STALE, Claims, Holder, holder, is_stale, machine
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def crowd():
 def leave(folder, **facts):
     """Leave a claim in ``folder`` as another process would."""
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"host": host(), "pid": os.getpid(), "started": "0", "token": "x", **facts}
+    content = {"host": machine(), "pid": os.getpid(), "started": "0", "token": "x", **facts}
     (folder / FILE).write_text(json.dumps(content))
     return folder / FILE
 

@@ -42,7 +42,7 @@ def test_a_digest_follows_the_content_of_a_file_and_not_its_name(tmp_path):
         torch.nn.init.constant_(models.classifier(model).bias, bias)
         models.save(model, path, {"architecture": "wrn10-1"})
         found.append(loading.weights_digest(str(path)))
-        assert found[-1] == loading.digest(models.load(path))
+        assert found[-1] == loading.model_digest(models.load(path))
     assert found[0] == found[1] != found[2]
     assert loading.weights_digest("timm:resnet50") is None
 

@@ -56,7 +56,7 @@ def _modes(content: Mapping[str, Any]) -> Clusterability:
     return Clusterability(**{**content, **lists, "bic": bic})
 
 
-def memories(setting: Setting, out: Path, tell: Tell | None) -> dict[int, list[Watched]]:
+def watched_memories(setting: Setting, out: Path, tell: Tell | None) -> dict[int, list[Watched]]:
     """Return what PeTTA's memories held by seed; ``tell`` None: only what is there."""
     found = {}
     for seed in setting.runs_seeds:

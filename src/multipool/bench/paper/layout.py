@@ -83,7 +83,7 @@ def _makers(column: str, cells: Sequence[Cell], count: int) -> list[tuple[str, M
     told: list[tuple[str, Maker]] = [(title, ours)]
     if any(cell.paper is not None for cell in cells):
         told = [(f"{title}, ours", ours)]
-        told.append(("paper", lambda cell: number(cell.paper, digits)))
+        told.append(("paper", lambda cell: fixed(cell.paper, digits)))
         if column not in _NO_DIFFERENCE:
             told.append(("ours - paper", lambda cell: signed(cell.difference, digits)))
     if any(cell.gain is not None for cell in cells):
@@ -104,16 +104,16 @@ def _stacked(title: str, cells: Sequence[Cell]) -> Block:
         line = [by_place[row, column] for column in columns]
         if all(cell.ours is None for cell in line):
             continue
-        rows.append((row, "ours", *(number(cell.ours, 1) for cell in line)))
+        rows.append((row, "ours", *(fixed(cell.ours, 1) for cell in line)))
         if any(cell.paper is not None for cell in line):
-            rows.append(("", "paper", *(number(cell.paper, 1) for cell in line)))
+            rows.append(("", "paper", *(fixed(cell.paper, 1) for cell in line)))
             rows.append(("", "difference", *(signed(cell.difference, 1) for cell in line)))
     heads = [column.removeprefix("round ") for column in columns]
     heads = ["mean" if head == "average" else head for head in heads]
     return Block(title, ("", "", *heads), tuple(rows), left=2)
 
 
-def number(value: float | None, digits: int = 2) -> str:
+def fixed(value: float | None, digits: int = 2) -> str:
     """Return a number with so many digits, or a dash."""
     return NONE if value is None else f"{value:.{digits}f}"
 
@@ -132,7 +132,7 @@ def signed(value: float | None, digits: int = 2) -> str:
 
 def value(cell: Cell, digits: int = 2, spread: bool = True) -> str:
     """Return ours with its standard deviation over seeds."""
-    told = number(cell.ours, digits)
+    told = fixed(cell.ours, digits)
     if not spread or cell.std is None or cell.std == 0:
         return told
     return f"{told} ± {cell.std:.{digits}f}"

@@ -96,10 +96,10 @@ def write_csv(report: Reproduction, path: Path) -> None:
 
 def write_page(report: Reproduction, path: Path) -> None:
     """Write the tables, the figures and the notes as Markdown."""
-    write_text(path, page(report, path.parent))
+    write_text(path, markdown_page(report, path.parent))
 
 
-def page(report: Reproduction, folder: Path) -> str:
+def markdown_page(report: Reproduction, folder: Path) -> str:
     """Return the Markdown page; pictures are linked from ``folder``."""
     parts = [f"# {report.name}: {report.title}", f"**{report.face}**"]
     for block in report.blocks:

@@ -50,7 +50,7 @@ def stream_modes(setting: Setting, out: Path, tell: Tell | None) -> Drawn:
 
 def quality(setting: Setting, out: Path, tell: Tell | None) -> Drawn:
     """Return Fig. 4: imbalance, entropy and coverage, over time and at the end."""
-    found = diagnoses.memories(setting, out, tell)
+    found = diagnoses.watched_memories(setting, out, tell)
     rows: dict[str, dict[str, dict[int, float]]] = {}
     for place, name in enumerate(diagnoses.MEMORIES):
         columns = rows.setdefault(name, {})
@@ -72,7 +72,7 @@ def content_late(setting: Setting, out: Path, tell: Tell | None) -> Drawn:
 
 
 def _contents(name: str, setting: Setting, out: Path, tell: Tell | None) -> Drawn:
-    found = diagnoses.memories(setting, out, tell)
+    found = diagnoses.watched_memories(setting, out, tell)
     rows: dict[str, dict[str, dict[int, float]]] = {}
     for place, memory in enumerate(diagnoses.MEMORIES):
         for time, word in enumerate(TIMES):

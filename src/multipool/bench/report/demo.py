@@ -76,7 +76,7 @@ def demo(
     return section, report(out, "multipool demo", INTRO)
 
 
-def table(section: Section) -> tuple[list[str], list[list[str]]]:
+def demo_table(section: Section) -> tuple[list[str], list[list[str]]]:
     """Return the demo's table: its columns and its rows, as text."""
     names = [domain.replace("_", "\n") for domain in section.domains]
     columns = ["method", "memory", "mean\nerror %", *names, "samples\n/s", "memory\nµs/sample"]

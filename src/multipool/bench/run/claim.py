@@ -48,7 +48,7 @@ class Claims:
         """Claim ``folder``; False if a living process holds it."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / FILE
-        mine = Holder(host(), os.getpid(), _started(os.getpid()), secrets.token_hex(8))
+        mine = Holder(machine(), os.getpid(), _started(os.getpid()), secrets.token_hex(8))
         if not _create(path, mine):
             # A claim is only ever removed under the lock, so the one removed is the one looked at.
             with _alone(folder):
@@ -124,7 +124,7 @@ def is_stale(path: Path, stale: float = STALE) -> bool:
     A file that has vanished is not stale: whoever creates the next one holds the claim.
     """
     found = holder(path)
-    if found is not None and found.host == host():
+    if found is not None and found.host == machine():
         return _started(found.pid) != found.started
     try:
         last = path.stat().st_mtime
@@ -133,7 +133,7 @@ def is_stale(path: Path, stale: float = STALE) -> bool:
     return _now_at(path.parent) - last > stale
 
 
-def host() -> str:
+def machine() -> str:
     """Return a name for the set of processes whose numbers can be compared with ours."""
     parts = [socket.gethostname()]
     with suppress(OSError):

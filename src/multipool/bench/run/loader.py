@@ -44,7 +44,7 @@ class Loader:
         return self._model[1]
 
 
-def digest(model: nn.Module) -> str:
+def model_digest(model: nn.Module) -> str:
     """Return a short name for the exact values of a model: the same weights, the same name."""
     total = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
@@ -54,7 +54,7 @@ def digest(model: nn.Module) -> str:
 
 
 def weights_digest(name: str, architecture: str | None = None) -> str | None:
-    """Return the :func:`digest` of the weights under a name as they are now.
+    """Return the :func:`model_digest` of the weights under a name as they are now.
 
     None where there is no file to look at: another package holds the weights, or they are gone.
     """
@@ -70,7 +70,7 @@ def same_weights(experiment: Experiment, made_with: Mapping[str, str]) -> bool:
 
 @functools.lru_cache(maxsize=16)
 def _digest(name: str, stamp: object, architecture: str | None) -> str:
-    return digest(models.load(name, architecture=architecture))
+    return model_digest(models.load(name, architecture=architecture))
 
 
 def _stamp(name: str) -> object:

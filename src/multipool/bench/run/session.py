@@ -16,7 +16,7 @@ from multipool.bench.run.checkpoint import Checkpoint, other_weights
 from multipool.bench.run.environment import host, versions
 from multipool.bench.run.experiment import Experiment, needs_source
 from multipool.bench.run.live import Live
-from multipool.bench.run.loader import Loader, digest
+from multipool.bench.run.loader import Loader, model_digest
 from multipool.bench.run.result import Result
 from multipool.bench.run.sources import source_for
 from multipool.bench.run.tally import Ints, Tally
@@ -47,7 +47,7 @@ class Session:
         tell("dataset and model")
         dataset = loader.dataset(experiment)
         model = loader.model(experiment, dataset.num_classes, device)
-        self.weights = {"name": experiment.weights_name(), "digest": digest(model)}
+        self.weights = {"name": experiment.weights_name(), "digest": model_digest(model)}
         self.notes: list[str] = []
         source = None
         if needs_source(experiment):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from multipool.bench.run.claim import Claims, host
+from multipool.bench.run.claim import Claims, machine
 from multipool.bench.run.result import Result
 from multipool.bench.run.runner import Progress
 from multipool.bench.sweep.planned import FAILED, Planned, failure, finished
@@ -181,7 +181,7 @@ class SweepLedger:
     def _note(self, run: Planned, event: str, text: str = "") -> None:
         """Add one line to the journal; lines this short are written whole or not at all."""
         line = {"time": round(time.time(), 3), "event": event, "run": run.name}
-        line |= {"host": host().split()[0], "pid": os.getpid()}
+        line |= {"host": machine().split()[0], "pid": os.getpid()}
         if text:
             line["text"] = text[:500]
         self.out.mkdir(parents=True, exist_ok=True)
