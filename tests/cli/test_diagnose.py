@@ -2,6 +2,8 @@ import csv
 import json
 import math
 
+import pytest
+
 
 def rows(path):
     with path.open(encoding="utf-8") as file:
@@ -63,6 +65,15 @@ def test_mistakes_are_one_sentence(tiny, call):
     assert (code, "in (0, 1], got 2" in err) == (2, True)
     code, _, err = call("diagnose", "memory", "--memories", "mcn")
     assert (code, "did you mean 'mcm'" in err) == (2, True)
+
+
+@pytest.mark.parametrize("what", ["stream", "memory"])
+def test_a_folder_that_cannot_be_is_told_before_the_work(call, tmp_path, what, monkeypatch):
+    monkeypatch.setattr(f"multipool.cli.diagnose.diagnose_{what}", None)
+    (tmp_path / "file").touch()
+    code, _, err = call("diagnose", what, "--out", tmp_path / "file" / "out")
+    assert code == 1
+    assert "Not a directory" in err
 
 
 def test_run_records_when_asked(tiny, call, tmp_path):

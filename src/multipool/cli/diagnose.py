@@ -79,6 +79,7 @@ def stream(
 
     K* near 1 means that one pool will do; the paper finds 5.9 to 9.7 on CIFAR-100-C.
     """
+    o.make_folder(out)
     wanted = o.split_names(descriptors) or IMAGE_DESCRIPTORS
     for name in wanted:
         lookup(dict.fromkeys(IMAGE_DESCRIPTORS), name, "descriptor")
@@ -118,6 +119,7 @@ def memory(
     quiet: o.Quiet = False,
 ) -> None:
     """Run a method with several memories, and measure how well each covers the stream so far."""
+    o.make_folder(out)
     subject = f"{experiment.method} on {experiment.dataset}"
     with progress(subject, quiet or json) as show:
         watched = diagnose_memory(

@@ -88,6 +88,12 @@ def _option(name: str, kind: object, default: object) -> inspect.Parameter:
     return inspect.Parameter(name, keyword, default=default, annotation=kind)
 
 
+def make_folder(out: Path | None) -> None:
+    """Make the folder of ``--out``: that it cannot be is said before the work, not after it."""
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+
+
 def split_settings(given: list[str] | None) -> tuple[dict[str, object], dict[str, object]]:
     """Return the method's and the memory's options from ``KEY=VALUE`` words.
 

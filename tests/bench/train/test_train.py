@@ -230,3 +230,12 @@ def test_training_starts_from_given_weights_and_the_file_says_both_commands(tmp_
     assert "--jitter" in said["command"]
     assert said["command"].endswith("--init first.safetensors --seed 0")
     assert said["init_command"] == Recipe(config=config, images=100).command()
+
+
+def test_rounding_to_half_leaves_what_half_cannot_hold():
+    model = torch.nn.BatchNorm1d(2)
+    model.running_var.fill_(70_000.0)
+    model.running_mean.fill_(0.1)
+    round_to_half(model)
+    assert (model.running_var == 70_000.0).all()
+    assert (model.running_mean == torch.tensor(0.1).half().float()).all()

@@ -131,6 +131,7 @@ def make_source(
     read = lookup(SOURCES, recipe.dataset, "dataset")
     lookup(models.MODELS, recipe.model, "model")
     place = resolve(device)
+    out.parent.mkdir(parents=True, exist_ok=True)  # or fail now, not after the first epoch
     data = read(recipe)
     model = _start(recipe, data.num_classes)
     checkpoint = out.with_name(out.name + ".checkpoint")

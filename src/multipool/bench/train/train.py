@@ -103,10 +103,13 @@ def error_percent(model: nn.Module, images: ImageSet, batch_size: int = 500) -> 
 
 @torch.no_grad()
 def round_to_half(model: nn.Module) -> nn.Module:
-    """Round all weights in place to what half precision holds, so that a half file is exact."""
+    """Round all weights in place to what half precision holds, so that a half file is exact.
+
+    Tensors with numbers that are too large for it are left alone, here as in the file.
+    """
     for tensor in model.state_dict().values():
-        if tensor.is_floating_point():
-            tensor.copy_(tensor.half())
+        if tensor.is_floating_point() and (short := tensor.half()).isfinite().all():
+            tensor.copy_(short)
     return model
 
 
