@@ -100,7 +100,8 @@ def test_the_sources_centre_needs_no_batchnorm(make_images):
         nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5)
     ).eval()
     x = make_images(40, seed=1)
-    adapter = adapt(net, "neo", options={"centre": "source"}, source=[(x, None)])
+    # Twice: a class of a single image would take the mean of all.
+    adapter = adapt(net, "neo", options={"centre": "source"}, source=[(x, None), (x, None)])
     torch.testing.assert_close(adapter(x), net(x).detach(), rtol=1e-4, atol=1e-4)
     with pytest.raises(ValueError, match="method 'neo' needs source data"):
         adapt(net, "neo", options={"centre": "source"})
