@@ -1,0 +1,8 @@
+"""The sequence decoder: neighbours in a stream often share a class, and logits can be read so.
+
+Pure and small: it takes logits and gives log posteriors, and knows no model and no method.
+"""
+
+from multipool.decode.decoder import SequenceDecoder
+
+__all__ = ["SequenceDecoder"]

@@ -1,0 +1,174 @@
+"""The sequence decoder: what the order of a stream says about the classes of its samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from multipool.core import check_plain
+from multipool.decode.bank import HEAT, STAY, TEMPERATURES, Belief, believe
+from multipool.decode.chains import Array, normalised, predict, predict_back
+from multipool.decode.order import (
+    LAGS,
+    agreements,
+    choose_lag,
+    discounted,
+    foretold,
+    products,
+    running_mean,
+)
+from multipool.decode.state import State, read
+
+_FLOOR = -80.0  # of log posteriors: exp of it is still a normal float32
+_PIECE = 512  # samples decoded at once, which bounds the space
+
+
+class SequenceDecoder:
+    """Turn logits into posteriors, given that neighbours in the stream often share a class.
+
+    A bank of Markov chains over the classes, from weak to strong persistence, and no chain at all:
+    each believed by how well it foretold the last ``window`` samples. Where none did better than
+    samples without order, the softmax of the logits comes back as it is. In a batch later samples
+    speak for earlier ones too.
+
+    >>> decoder = SequenceDecoder(3)
+    >>> same = torch.tensor([[4.0, 0.0, 0.0]]).repeat(20, 1)
+    >>> doubtful = torch.tensor([[0.9, 1.0, 0.0]])
+    >>> decoder(torch.cat([same, doubtful, same])).argmax(dim=1)[20]
+    tensor(0)
+    """
+
+    def __init__(self, num_classes: int, *, window: int = 256) -> None:
+        for name, value, low in (("num_classes", num_classes, 2), ("window", window, 2)):
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 2**20:
+                raise ValueError(f"{name} must be a whole number of {low} to 2^20, got {value!r}")
+        self.num_classes, self.window = num_classes, window
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the stream."""
+        self._state = State.fresh(self.num_classes)
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """Return log posteriors ``(B, L)`` of samples in the order of the stream, and go on."""
+        answer, self._state = self._decode(logits)
+        return answer
+
+    def peek(self, logits: Tensor) -> Tensor:
+        """Return what a call would, and stay where the stream is."""
+        return self._decode(logits)[0]
+
+    @property
+    def gate(self) -> float:
+        """Belief that the stream has an order: 1 less the weight of no chain."""
+        return self._belief().gate
+
+    @property
+    def persistence(self) -> float:
+        """The expected stay probability, 0 as long as the gate is closed."""
+        return self._belief().persistence
+
+    @property
+    def estimate(self) -> float | None:
+        """The expected accuracy over the last window: the mean of the highest posteriors."""
+        confidence = self._state.confidence
+        return float(confidence.mean()) if len(confidence) else None
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return what is needed to go on bit for bit."""
+        return self._state.tensors()
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a saved state; one that does not fit is refused and changes nothing."""
+        self._state = read(state, self.num_classes, self.window)
+
+    def __repr__(self) -> str:
+        return (
+            f"SequenceDecoder({self.num_classes}, window={self.window}) after {self._state.seen} "
+            f"samples: gate {self.gate:.2f}, persistence {self.persistence:.2f}, "
+            f"lag {self._state.lag}"
+        )
+
+    def _belief(self) -> Belief:
+        return believe(self._state.evidence, float(self._state.marginal_evidence))
+
+    @torch.no_grad()
+    def _decode(self, logits: Tensor) -> tuple[Tensor, State]:
+        _check(logits, self.num_classes)
+        state, answers = self._state, []
+        for piece in logits.detach().to("cpu", torch.float64).split(_PIECE):
+            if len(piece):
+                answer, state = advance(state, piece, self.window)
+                answers.append(torch.from_numpy(answer))
+        whole = torch.cat(answers) if answers else torch.empty(0, self.num_classes)
+        return whole.clamp(min=_FLOOR).to(logits.device, torch.float32), state
+
+
+def advance(state: State, logits: Tensor, window: int) -> tuple[Array, State]:
+    """Return log posteriors ``(B, L)`` of float64 logits and the state after them."""
+    logits = logits - logits.amax(dim=1, keepdim=True)
+    heats = torch.tensor(TEMPERATURES, dtype=torch.float64)[:, None]
+    emissions: Array = (logits[:, None] / heats).softmax(dim=2).numpy()  # (B, T, L)
+    plain = np.ascontiguousarray(emissions[:, 0])
+    state, before = _order(state, plain, window), state
+    filtered, evidence = before.filtered, before.evidence
+    if state.lag != before.lag:
+        # The chains of another lag start afresh, even with what they compete against.
+        filtered = before.recent[:, HEAT]
+        evidence = np.full(len(STAY), max(0.0, float(before.marginal_evidence)))
+    each = emissions[:, HEAT]  # (B, G, L)
+    prior, gained = predict(each, filtered[LAGS - state.lag :], STAY, state.lag)
+    evidence = discounted(evidence, np.log(gained * plain.shape[1]), window)
+    last = normalised(prior[-LAGS:] * each[-LAGS:])
+    belief = believe(evidence, float(state.marginal_evidence))
+    used = np.flatnonzero(belief.weights)
+    if len(used):
+        each, stay = each[:, used], STAY[used]
+        both = normalised(prior[:, used] * each * predict_back(each, stay, state.lag))
+        posterior = (1 - belief.gate) * plain + np.einsum("g,bgl->bl", belief.weights[used], both)
+        answer = np.log(np.maximum(posterior, np.finfo(float).tiny))
+    else:
+        posterior, answer = plain, logits.log_softmax(dim=1).numpy()
+    confidence = np.concatenate([before.confidence, posterior.max(axis=1)])[-window:]
+    return answer, replace(
+        state,
+        recent=np.concatenate([before.recent, emissions])[-LAGS:],
+        filtered=np.concatenate([filtered, last])[-LAGS:],
+        evidence=evidence,
+        confidence=confidence,
+        seen=before.seen + len(plain),
+    )
+
+
+def _order(state: State, plain: Array, window: int) -> State:
+    """Return the state with what does not depend on the chains: frequencies, and the lag."""
+    same = products(plain, state.recent[:, 0])
+    shares = running_mean(len(plain), state.seen, window)
+    match = foretold(plain, same, state.marginal, shares, window)
+    marginal_evidence = discounted(state.marginal_evidence, np.log(match), window)
+    short = np.log(agreements(same, plain.shape[1]))
+    agreement = discounted(state.agreement, short, window)
+    return replace(
+        state,
+        marginal=shares[-1, 0] * state.marginal + shares[-1, 1:] @ plain,
+        marginal_evidence=marginal_evidence,
+        agreement=agreement,
+        lag=choose_lag(state.lag, agreement, float(marginal_evidence)),
+    )
+
+
+def _check(logits: Tensor, classes: int) -> None:
+    """Refuse what are no logits of these classes."""
+    if not isinstance(logits, Tensor) or not logits.is_floating_point():
+        kind = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+        raise ValueError(f"logits must be a tensor of floating point, got {kind}")
+    check_plain("logits", logits)
+    if logits.ndim != 2 or logits.shape[1] != classes:
+        shape = tuple(logits.shape)
+        raise ValueError(f"logits must have shape (B, {classes}), one row a sample, got {shape}")
+    if not logits.isfinite().all():
+        raise ValueError("logits must be finite, got NaN or infinity; mask or drop those samples")
