@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "demo": "Compare methods and memories on the embedded dataset, in two minutes.",
     "run": "Run one method on one stream and write what it got right.",
     "sweep": "Run a grid of experiments from a file, each of them once.",
+    "compare": "Run methods on many kinds of stream; say which one to use.",
     "reproduce": "Make a table or figure of the paper again, beside its numbers.",
     "report": "Make one page of all the runs in a folder.",
     "statistics": "Make source statistics once, for methods that need them.",

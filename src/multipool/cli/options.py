@@ -138,3 +138,15 @@ def split_names(text: str | None) -> tuple[str, ...] | None:
     ('fog', 'snow')
     """
     return None if text is None else tuple(part.strip() for part in text.split(","))
+
+
+def split_seeds(text: str | None) -> tuple[int, ...] | None:
+    """Return the seeds in a list with commas; None stays None.
+
+    >>> split_seeds("0, 2")
+    (0, 2)
+    """
+    try:
+        return None if text is None else tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"--seeds takes whole numbers like 0,1,2, got '{text}'") from None

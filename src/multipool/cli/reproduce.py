@@ -158,7 +158,7 @@ def _setting(
 ) -> Setting:
     plain = Setting(
         scale=scale,
-        seeds=_numbers(seeds),
+        seeds=o.split_seeds(seeds),
         limit=limit,
         rounds=rounds,
         device=device,
@@ -168,15 +168,6 @@ def _setting(
     used = datasets_of(names, plain) or ["cifar100-c"]
     given = assign_weights(weights or [], used)
     return Setting(**{**vars(plain), "weights": given})
-
-
-def _numbers(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(int(word) for word in text.split(","))
-    except ValueError:
-        raise ValueError(f"--seeds takes whole numbers like 0,1,2, got '{text}'") from None
 
 
 def _todo(names: list[str], setting: Setting, out: Path, collect: bool) -> Plan:

@@ -38,19 +38,19 @@ app = typer.Typer(add_completion=False)
 EXAMPLE = "Example: multipool sweep grid.yaml --out results --workers 4"
 _FILE = Annotated[Path, typer.Argument(metavar="FILE", help="YAML with base, grid and runs.")]
 _OUT = Annotated[Path, typer.Option(metavar="DIR", help="Folder of the runs and the tables.")]
-_BACKEND = Annotated[str, typer.Option(metavar="NAME", help=f"One of: {', '.join(BACKENDS)}.")]
-_WORKERS = Annotated[
+BackendName = Annotated[str, typer.Option(metavar="NAME", help=f"One of: {', '.join(BACKENDS)}.")]
+Workers = Annotated[
     int | None,
     typer.Option(
         metavar="N",
         help="Local processes; several may share a GPU. Left out: one a GPU, or one a core.",
     ),
 ]
-_THREADS = Annotated[
+Threads = Annotated[
     int | None,
     typer.Option(metavar="N", help="Threads of a process; left out: the cores shared out."),
 ]
-_ADDRESS = Annotated[str, typer.Option(metavar="ADDRESS", help="Ray cluster; auto: the one here.")]
+Address = Annotated[str, typer.Option(metavar="ADDRESS", help="Ray cluster; auto: the one here.")]
 _CPUS = Annotated[float, typer.Option(metavar="N", help="Cores that a run needs, on Ray.")]
 _GPUS = Annotated[
     float | None, typer.Option(metavar="N", help="GPUs that a run needs, on Ray; 0.25: 4 share.")
@@ -65,10 +65,10 @@ _COLLECT = Annotated[bool, typer.Option("--collect", help="Only write the tables
 def main(
     file: _FILE,
     out: _OUT = Path("multipool-sweep"),
-    backend: _BACKEND = "local",
-    workers: _WORKERS = None,
-    threads: _THREADS = None,
-    ray_address: _ADDRESS = Options.ray_address,
+    backend: BackendName = "local",
+    workers: Workers = None,
+    threads: Threads = None,
+    ray_address: Address = Options.ray_address,
     cpus: _CPUS = Options.cpus,
     gpus: _GPUS = None,
     retries: _RETRIES = Options.retries,
@@ -94,7 +94,7 @@ def main(
     if dry_run:
         _show_plan(planned, count, json, quiet)
         return
-    say(_sentence(planned, count), quiet or json)
+    say(plan_sentence(planned, count), quiet or json)
     with watching(planned, count, quiet or json) as tell:
         ended = sweep(runs, out, backend=backend, options=options, tell=tell)
     _show_end(ended, out, json, quiet)
@@ -102,7 +102,8 @@ def main(
         raise typer.Exit(1)
 
 
-def _sentence(planned: Plan, workers: int) -> str:
+def plan_sentence(planned: Plan, workers: int) -> str:
+    """Return how many runs are done, how many are not, and how long those may take."""
     total = len(planned.done) + len(planned.todo)
     told = f"{total} runs: {len(planned.done)} done, {len(planned.todo)} to do"
     if planned.failed:
@@ -131,7 +132,7 @@ def _show_plan(planned: Plan, workers: int, json: bool, quiet: bool) -> None:
             state = "failed before" if run.name in planned.failed else "to do"
             rows.append([run.name, state, "?" if seconds is None else duration(seconds)])
         table("plan", ["run", "state", "estimate"], rows, left=2)
-    print(_sentence(planned, workers))
+    print(plan_sentence(planned, workers))
 
 
 def _line(run: Planned, state: str, seconds: float | None) -> dict[str, object]:

@@ -1,0 +1,55 @@
+"""What each scale compares."""
+
+from __future__ import annotations
+
+import pytest
+
+from multipool.bench.compare.scales import SCALES, choose
+from multipool.data import DATASETS, PROTOCOLS
+from multipool.methods import METHODS
+from multipool.models import SHIPPED
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_every_scale_has_columns_of_their_own_and_source_to_compare_with(name):
+    scale = SCALES[name]
+    columns = [kind.column for kind in scale.kinds]
+    assert len(set(columns)) == len(columns)
+    assert "source" in scale.methods
+    assert len(scale.entrants()) == len(scale.methods)
+    for kind in scale.kinds:
+        assert kind.dataset in DATASETS
+        assert kind.protocol in PROTOCOLS
+
+
+def test_the_full_scale_has_every_kind_that_was_promised():
+    kinds = SCALES["full"].kinds
+    assert {kind.length for kind in kinds} >= {250, 1000, 10_000}
+    assert {kind.gamma for kind in kinds} == {0.01, 0.1, 1.0}
+    assert {kind.protocol for kind in kinds} == set(PROTOCOLS)
+    assert {kind.batch for kind in kinds} == {1, 4, 16, 64, 200}
+    assert {kind.model for kind in kinds} == {"wrn16-2", "wrn28-10", "resnext29", "resnet18"}
+    assert all(kind.domains == 15 for kind in kinds)
+    assert SCALES["full"].seeds == (0, 1, 2)
+    assert set(METHODS) <= set(SCALES["full"].methods)
+
+
+def test_the_small_scale_needs_no_files():
+    kinds = SCALES["small"].kinds
+    assert {kind.dataset for kind in kinds} == {"shapes-c"}
+    assert all(kind.weights is None for kind in kinds)
+    assert "shapes-wrn10-1" in SHIPPED
+
+
+def test_columns_are_chosen_by_name_or_pattern_in_their_own_order():
+    kinds = SCALES["full"].kinds
+    chosen = choose(kinds, ["mixed", "cifar100-c/resnext29/*"])
+    assert [kind.column for kind in chosen] == [
+        "cifar10-c/wrn16-2/mixed",
+        "cifar100-c/wrn16-2/mixed",
+        "cifar100-c/resnext29/ptta",
+        "cifar100-c/resnext29/domains-10000",
+        "cifar100-c/resnext29/ctta",
+    ]
+    with pytest.raises(ValueError, match="unknown kind of stream 'mixd'; did you mean 'mixed'"):
+        choose(kinds, ["mixd"])
