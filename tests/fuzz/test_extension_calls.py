@@ -15,8 +15,9 @@ from multipool.memory import switch
 pytestmark = pytest.mark.skipif(not switch.available(), reason="no compiled decisions")
 CALLS = 6000
 NAMES = (
-    "timely", "points", "uncertainty", "serials", "indices", "labels", "table", "members",
-    "totals", "counts", "new points", "new uncertainty", "new labels", "doubtful", "written",
+    "timely", "points", "uncertainty", "serials", "indices", "labels", "count", "sizes",
+    "created", "last_used", "members", "totals", "new points", "new uncertainty", "new labels",
+    "doubtful", "counted", "written",
 )  # fmt: skip
 WHOLE = (-(2**63), -(2**31), -2, -1, 0, 1, 2, 3, 7, 8, 2**20, 2**31, 2**53, 2**62, 2**63 - 1)
 REAL = (float("nan"), float("inf"), -float("inf"), -1.0, 0.0, 1e300, -1e308, 5e-324)
@@ -40,10 +41,11 @@ class Call:
             "points": np.zeros((slots, width)),
             "uncertainty": np.zeros(slots),
             **{name: np.zeros(slots, dtype=np.int64) for name in ("serials", "indices", "labels")},
-            "table": np.zeros((most, 3), dtype=np.int64),
+            "count": np.zeros(1, dtype=np.int64),
+            **{name: np.zeros(most, dtype=np.int64) for name in ("sizes", "created", "last_used")},
             "members": np.zeros((most, capacity), dtype=np.int64),
             "totals": np.zeros((most, width)),
-            "counts": np.zeros(5, dtype=np.int64),
+            "counted": np.zeros(4, dtype=np.int64),
         }
         for _ in range(draw.randint(0, 3)):
             self.offer(rng, draw.randint(1, 30))
@@ -69,7 +71,7 @@ class Call:
     def check(self, number: int) -> None:
         """Hold the arrays to what is true after every batch."""
         a, (capacity, most) = self.arrays, self.options[:2]
-        sizes = a["table"][: a["counts"][0], 0]
+        sizes = a["sizes"][: a["count"][0]]
         assert 0 <= number <= len(a["new labels"])
         assert 0 < len(sizes) <= most
         assert ((sizes > 0) & (sizes <= capacity)).all()
@@ -174,7 +176,7 @@ def changed(name, value, where=0):
     """A right call, but for one number."""
     draw = random.Random(5)
     call = Call(draw)
-    while call.arrays["counts"][0] < 2:
+    while call.arrays["count"][0] < 2:
         call = Call(draw)
     call.arrays[name].flat[where] = value
     return call
@@ -185,12 +187,12 @@ def changed(name, value, where=0):
     [
         ("members", 2**40, "members must be in slots"),
         ("members", -1, "members must be in slots"),
-        ("table", 10**6, "1 to N members"),
+        ("sizes", 10**6, "1 to N members"),
         ("labels", 2**40, "of known labels"),
         ("new labels", 2**40, "labels must be -1 to L-1"),
         ("new labels", -2, "labels must be -1 to L-1"),
         ("indices", -(2**63), "of the past"),
-        ("counts", 10**9, "0 to K_max clusters"),
+        ("count", 10**9, "0 to K_max clusters"),
         ("uncertainty", float("nan"), "must be finite"),
         ("new uncertainty", float("nan"), "must be finite"),
         ("totals", float("inf"), "must be finite"),

@@ -169,8 +169,8 @@ def _options(name: str, draw: random.Random) -> dict[str, object]:
     options["replacement"] = draw.choice(("always", "if_worse"))
     options["age_unit"] = draw.choice(("sample", "sample", "step"))
     options["fill"] = draw.random() < 0.5
-    options["expire_after"] = draw.choice((None, None, 20))
-    options["max_age"] = draw.choice((None, None, 15))
+    options["draw"] = draw.choice(("random", "newest"))
+    options["class_quota"] = draw.choice((None, None, 2))
     options["run_share"] = draw.choice((None, None, 0.6))
     return options
 

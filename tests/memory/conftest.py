@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from multipool.memory.view import ClusterView, MemberView
+
 
 def describe(image, name, feature):
     """One descriptor from its definition, in float64, as a list of multiples of 2^-24."""
@@ -58,15 +60,13 @@ class NaiveMemory:
         self.o = {
             "descriptor": "pixel", "distance": "l2", "consolidation": "acc", "spawn": "always",
             "replacement": "always", "age_weight": 1.0, "uncertainty_weight": 1.0,
-            "distance_weight": 1.0, "age_unit": "sample", "expire_after": None,
-            "class_quota": None, "run_share": None, **options,
+            "distance_weight": 1.0, "age_unit": "sample", "class_quota": None, "run_share": None,
+            **options,
         }  # fmt: skip
         self.clusters, self.samples, self.calls = [], 0, 0
         self.seen = []
         self.total, self.products = 0.0, 0.0
-        self.events = dict.fromkeys(
-            ("added", "spawned", "merged", "replaced", "rejected", "expired"), 0
-        )
+        self.events = dict.fromkeys(("added", "spawned", "merged", "replaced", "rejected"), 0)
 
     def add(self, images, uncertainty, labels, features=None):
         for i, image in enumerate(images):
@@ -105,11 +105,6 @@ class NaiveMemory:
         return np.linalg.inv(0.9 * S + 0.1 * np.trace(S) / D * np.eye(D)).tolist()
 
     def _one(self, item):
-        limit = self.o["expire_after"]
-        if limit is not None:
-            alive = [c for c in self.clusters if item["index"] - c["last_used"] <= limit]
-            self.events["expired"] += len(self.clusters) - len(alive)
-            self.clusters = alive
         self.precision = self._precision()
         if not self.clusters:
             return self._spawn(item)
@@ -207,3 +202,30 @@ class NaiveMemory:
 @pytest.fixture(scope="session")
 def naive():
     return NaiveMemory
+
+
+def make_view(sizes, points=None, last_used=None, seed=0):
+    """Clusters of these sizes, whose members came in any order and differ in all that is seen."""
+    rng, count, members = np.random.default_rng(seed), len(sizes), sum(sizes)
+    serials = rng.permutation(members)
+    owner = np.arange(count).repeat(sizes)
+    serials = serials[np.lexsort((serials, owner))]
+    return ClusterView(
+        sizes=np.array(sizes),
+        centroids=np.zeros((count, 1)) if points is None else np.array(points, float)[:, None],
+        created=np.arange(count),
+        last_used=np.zeros(count, np.int64) if last_used is None else np.array(last_used),
+        members=MemberView(
+            owner=owner,
+            serials=serials,
+            ages=members - serials,
+            uncertainty=rng.random(members),
+            labels=rng.integers(-1, 9, members),
+            slots=np.arange(members),
+        ),
+    )
+
+
+@pytest.fixture(scope="session")
+def view():
+    return make_view

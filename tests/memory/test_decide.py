@@ -36,7 +36,7 @@ COVERED = st.fixed_dictionaries(
         "age_unit": st.sampled_from(["sample", "step"]),
         "class_quota": st.sampled_from([None, 1, 2, 6]),
         "run_share": st.sampled_from([None, 0.55, 0.7]),
-        "retrieval": st.sampled_from(["uniform", "proportional", "recent"]),
+        "retrieval": st.sampled_from(["uniform", "proportional"]),
         "draw": st.sampled_from(["random", "newest"]),
         "fill": st.booleans(),
     }
@@ -210,7 +210,6 @@ def test_a_view_is_a_copy():
     [
         {"distance": "l1"},
         {"consolidation": "gcc"},
-        {"expire_after": 9},
         {"descriptor": "feature"},
     ],
 )
@@ -229,7 +228,7 @@ def test_a_variable_or_a_missing_build_leaves_the_decisions_to_numpy(monkeypatch
 
 def test_a_binary_of_another_version_is_refused_with_a_warning():
     old = ModuleType("_decide")
-    with pytest.warns(RuntimeWarning, match="of version none, not 2, so numpy decides"):
+    with pytest.warns(RuntimeWarning, match="of version none, not 3, so numpy decides"):
         assert not switch.is_current(old)
     old.VERSION = switch.VERSION - 1
     with pytest.warns(RuntimeWarning, match="install the package again"):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.spatial import distance as scipy_distance
 
 from multipool.memory import DISTANCES
-from multipool.memory.distances import cosine, mahalanobis
+from multipool.memory.distances import Covariance, cosine, mahalanobis
 
 numbers = st.floats(0, 1, width=32)
 vectors = st.integers(1, 12).flatmap(
@@ -49,3 +49,22 @@ def test_cosine_with_a_zero_vector_is_one_and_zero_to_itself():
     points = np.array([[0.0, 0.0], [1.0, 0.0]])
     assert cosine(points, np.zeros(2)).tolist() == [0.0, 1.0]
     assert cosine(points, np.array([1.0, 0.0])).tolist() == [1.0, 0.0]
+
+
+def test_covariance_agrees_with_numpy_and_waits_for_2d_samples():
+    points = np.random.default_rng(0).random((50, 3))
+    covariance = Covariance(3)
+    for number, point in enumerate(points):
+        if number < 6:
+            assert covariance.precision() is None
+        covariance.add(point)
+    spread = np.cov(points.T, bias=True)
+    shrunk = 0.9 * spread + 0.1 * np.trace(spread) / 3 * np.eye(3)
+    assert np.allclose(covariance.precision(), np.linalg.inv(shrunk))
+
+
+def test_covariance_of_equal_points_is_the_identity():
+    covariance = Covariance(2)
+    for _ in range(1000):
+        covariance.add(np.array([0.3, 0.7]))
+    assert covariance.precision() is None

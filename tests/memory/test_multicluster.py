@@ -62,7 +62,6 @@ options = st.fixed_dictionaries(
         "uncertainty_weight": st.sampled_from([0.0, 1.0]),
         "distance_weight": st.sampled_from([0.0, 1.0, 3.0]),
         "age_unit": st.sampled_from(["sample", "step"]),
-        "expire_after": st.sampled_from([None, None, 1, 7]),
         "class_quota": st.sampled_from([None, None, 1, 2]),
         "run_share": st.sampled_from([None, None, 0.6]),
     }
@@ -282,23 +281,6 @@ def test_ages_can_count_calls():
     memory.add(torch.zeros(2, 1, 2, 2))
     assert memory.retrieve(None).ages.tolist() == [2, 2, 2, 1, 1]
     assert memory.clusters.last_used.tolist() == [1]
-
-
-def test_a_stale_cluster_is_dropped_at_the_next_sample():
-    memory = MultiClusterMemory(100, expire_after=2)
-    memory.add(torch.tensor([0.0, 1.0, 1.0]).view(3, 1, 1, 1))
-    assert memory.clusters.sizes.tolist() == [1, 2]
-    memory.add(torch.tensor([1.0]).view(1, 1, 1, 1))
-    assert memory.clusters.sizes.tolist() == [3]
-    assert memory.events["expired"] == 1
-
-
-def test_an_age_limit_holds_for_draws_and_not_for_everything():
-    memory = MultiClusterMemory(100, max_age=3)
-    memory.add(torch.tensor([0.0, 0.0, 0.5, 1.0, 1.0]).view(5, 1, 1, 1))
-    assert sorted(memory.retrieve(64).ages.tolist()) == [1, 2, 3]
-    assert set(memory.retrieve(64).clusters.tolist()) == {1, 2}
-    assert len(memory.retrieve(None)) == 5
 
 
 def test_the_worst_of_a_label_makes_room_for_one_of_it():

@@ -37,13 +37,10 @@ def test_two_descriptors_ask_for_a_threshold(descriptor):
         {"distance_weight": float("nan")},
         {"fill": 1},
         {"seed": -1},
-        {"expire_after": 0},
         {"class_quota": 0},
         {"run_share": 0.5},
         {"run_share": 1.01},
         {"run_share": "0.7"},
-        {"horizon": 0.0},
-        {"minimum_mass": 0},
     ],
 )
 def test_a_senseless_number_is_refused_by_name(bad):

@@ -57,6 +57,14 @@ def check_batch(
     return Batch(images, uncertainty, labels, features)
 
 
+def check_width(features: Tensor | None, width: int) -> None:
+    """Raise ``ValueError`` for features of another width than those before, 0: the first."""
+    if features is not None and width not in (0, features.shape[1]):
+        raise ValueError(
+            f"features must have {width} columns as those before, got {features.shape[1]}"
+        )
+
+
 def arrive(batch: Batch, describe: Descriptor | None, num_classes: int) -> Arrivals:
     """Return the batch's descriptors, uncertainty and labels; one device-to-host copy.
 

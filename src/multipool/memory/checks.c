@@ -55,10 +55,10 @@ static const char *wrong_members(const Memory *m, const Batch *batch, Scratch *r
     int64_t slots = m->most * m->capacity, *taken = room->row_of;
     for (int64_t slot = 0; slot < slots; slot++)
         taken[slot] = 0;
-    for (int64_t k = 0; k < m->counts[CLUSTERS]; k++) {
-        if (!within(m->clusters[k].size, 1, m->capacity))
+    for (int64_t k = 0; k < *m->count; k++) {
+        if (!within(m->sizes[k], 1, m->capacity))
             return "a cluster must have 1 to N members";
-        for (int64_t p = 0; p < m->clusters[k].size; p++) {
+        for (int64_t p = 0; p < m->sizes[k]; p++) {
             int64_t slot = m->members[k * m->capacity + p];
             if (!within(slot, 0, slots - 1) || taken[slot]++)
                 return "members must be in slots of the memory, each in its own";
@@ -86,9 +86,9 @@ const char *wrong_contents(const Memory *m, const Batch *batch, Scratch *room)
         return "descriptors and uncertainty must be finite";
     if (!all_finite(m->timely, m->oldest + 1))
         return "timeliness must be finite";
-    if (!within(m->counts[CLUSTERS], 0, m->most))
+    if (!within(*m->count, 0, m->most))
         return "there must be 0 to K_max clusters";
-    if (!all_within(m->counts + SPAWNED, COUNTS - SPAWNED, 0, MOST_SEEN))
+    if (!all_within(m->events, EVENTS, 0, MOST_SEEN))
         return "counters must be 0 to 2^53";
     return wrong_members(m, batch, room);
 }

@@ -17,7 +17,7 @@ typedef struct {
 static const double *centroid(const Memory *m, int64_t cluster, double *centre)
 {
     const double *total = m->totals + cluster * m->width;
-    double size = (double)m->clusters[cluster].size;
+    double size = (double)m->sizes[cluster];
     for (int64_t d = 0; d < m->width; d++)
         centre[d] = total[d] / size;
     return centre;
@@ -51,7 +51,7 @@ static void put(const Memory *m, int64_t cluster, int64_t slot, const Sample *s)
 static int64_t append(const Memory *m, Scratch *room, int64_t cluster, const Sample *s)
 {
     int64_t slot = room->free[--room->spare];
-    m->members[cluster * m->capacity + m->clusters[cluster].size++] = slot;
+    m->members[cluster * m->capacity + m->sizes[cluster]++] = slot;
     put(m, cluster, slot, s);
     return slot;
 }
@@ -68,11 +68,11 @@ static int64_t replace(const Memory *m, int64_t cluster, int64_t slot, const Sam
 
 static int64_t open_cluster(const Memory *m, Scratch *room, const Sample *s)
 {
-    int64_t cluster = m->counts[CLUSTERS]++;
-    Cluster fresh = {0, s->now, s->now};
-    m->clusters[cluster] = fresh;
+    int64_t cluster = (*m->count)++;
+    m->sizes[cluster] = 0;
+    m->created[cluster] = m->last_used[cluster] = s->now;
     memset(m->totals + cluster * m->width, 0, (size_t)m->width * sizeof(double));
-    m->counts[SPAWNED]++;
+    m->events[SPAWNED]++;
     return append(m, room, cluster, s);
 }
 
@@ -80,7 +80,7 @@ static int64_t open_cluster(const Memory *m, Scratch *room, const Sample *s)
 static int64_t nearest(const Memory *m, Scratch *room, const double *point, double *gap)
 {
     int64_t found = 0;
-    for (int64_t k = 0; k < m->counts[CLUSTERS]; k++) {
+    for (int64_t k = 0; k < *m->count; k++) {
         double here = distance(centroid(m, k, room->centre), point, m->width);
         if (k == 0 || here < *gap) {
             found = k;
@@ -91,8 +91,7 @@ static int64_t nearest(const Memory *m, Scratch *room, const double *point, doub
 }
 
 /* H(x) = timeliness + doubt + weighted distance to the centroid, added in this order (Eq. 5). */
-static double score(
-    const Memory *m, int64_t age, double uncertainty, double gap)
+static double score(const Memory *m, int64_t age, double uncertainty, double gap)
 {
     age = age < 0 ? 0 : age > m->oldest ? m->oldest : age;
     double doubt = m->doubt_weight * uncertainty / m->log_classes;
@@ -112,7 +111,7 @@ static int64_t worst(
     const int64_t *members = m->members + cluster * m->capacity;
     int64_t found = -1;
     double top = 0.0;
-    for (int64_t p = 0; p < m->clusters[cluster].size; p++) {
+    for (int64_t p = 0; p < m->sizes[cluster]; p++) {
         int64_t slot = members[p];
         if (label >= 0 && m->labels[slot] != label)
             continue;
@@ -130,7 +129,7 @@ static int64_t worst(
 static int64_t leaving(const Memory *m, int64_t cluster, const double *centre, const Sample *s)
 {
     const int64_t *members = m->members + cluster * m->capacity;
-    int64_t size = m->clusters[cluster].size;
+    int64_t size = m->sizes[cluster];
     if (m->quota > 0 && s->label >= 0) {
         int64_t alike = 0;
         for (int64_t p = 0; p < size; p++)
@@ -144,7 +143,7 @@ static int64_t leaving(const Memory *m, int64_t cluster, const double *centre, c
 /* Whether a cluster can be opened, after merging the closest neighbours if all are taken. */
 static int make_room(const Memory *m, Scratch *room, double gap)
 {
-    int64_t count = m->counts[CLUSTERS], pair = 0;
+    int64_t count = *m->count, pair = 0;
     double closest = 0.0, *centre = room->centre, *next = room->centre + m->width;
     if (count < m->most)
         return 1;
@@ -167,12 +166,12 @@ static int make_room(const Memory *m, Scratch *room, double gap)
 static int64_t take(const Memory *m, Scratch *room, const Sample *s)
 {
     double gap = 0.0;
-    if (m->counts[CLUSTERS] == 0)
+    if (*m->count == 0)
         return open_cluster(m, room, s);
     int64_t cluster = nearest(m, room, s->point, &gap);
     if (gap > m->threshold && make_room(m, room, gap))
         return open_cluster(m, room, s);
-    m->clusters[cluster].last_used = s->now;
+    m->last_used[cluster] = s->now;
     const double *centre = centroid(m, cluster, room->centre);
     int64_t member = leaving(m, cluster, centre, s);
     if (member < 0)
@@ -181,10 +180,10 @@ static int64_t take(const Memory *m, Scratch *room, const Sample *s)
     int stays = m->if_worse
                 && !(member_score(m, member, centre, s->now) > score(m, 0, s->uncertainty, gap));
     if (s->doubtful || stays) {
-        m->counts[REJECTED]++;
+        m->events[REJECTED]++;
         return -1;
     }
-    m->counts[REPLACED]++;
+    m->events[REPLACED]++;
     return replace(m, cluster, member, s);
 }
 

@@ -1,17 +1,18 @@
-"""Which two clusters to merge once all ``K_max`` are taken (Sec. 3.3; Table 4 compares them).
+"""Which two clusters to merge once all ``K_max`` are taken, and who stays (Sec. 3.3, Table 4).
 
-Each function takes a view of at least two clusters and the distance from points ``(M, D)`` to a
+Each strategy takes a view of at least two clusters and the distance from points ``(M, D)`` to a
 point ``(D,)`` or to one each ``(M, D)``, and returns positions ``i < j``; ``None`` means: merge
 nothing, the newcomer joins its nearest cluster. Ties go to the lowest position.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 
-from multipool.memory.distances import Array
+from multipool.memory.distances import Array, Whole
 from multipool.memory.view import ClusterView
 
 Pair = tuple[int, int]
@@ -56,6 +57,30 @@ def _with_nearest(chosen: int, view: ClusterView, gaps: Gaps) -> Pair:
     row[chosen] = np.inf
     near = int(row.argmin())
     return min(chosen, near), max(chosen, near)
+
+
+def keep(
+    uncertainty: Array, serials: Whole, labels: Whole, capacity: int, class_quota: int | None
+) -> Whole:
+    """Return the positions of those who stay of a union of two clusters.
+
+    The ``capacity`` members of lowest uncertainty; among equals the newer. With a quota, no more
+    than so many of one known label.
+
+    >>> union = np.array([0.2, 0.1, 0.2]), np.array([7, 8, 9]), np.array([3, 3, 3])
+    >>> keep(*union, capacity=2, class_quota=None).tolist()
+    [1, 2]
+    """
+    ranked = np.lexsort((-serials, uncertainty))
+    if class_quota is not None:
+        seen: Counter[int] = Counter()
+        kept = []
+        for position, label in zip(ranked.tolist(), labels[ranked].tolist(), strict=True):
+            seen[label] += 1
+            if label < 0 or seen[label] <= class_quota:
+                kept.append(position)
+        ranked = np.array(kept, dtype=np.int64)
+    return ranked[:capacity]
 
 
 CONSOLIDATIONS: dict[str, Consolidation] = {

@@ -9,8 +9,8 @@
 #include "decide.h"
 
 enum {
-    TIMELY, POINTS, UNCERTAINTY, SERIALS, INDICES, LABELS, TABLE, MEMBERS, TOTALS, TALLY,
-    NEW_POINTS, NEW_UNCERTAINTY, NEW_LABELS, DOUBTFUL, WRITTEN, ARRAYS
+    TIMELY, POINTS, UNCERTAINTY, SERIALS, INDICES, LABELS, COUNT, SIZES, CREATED, LAST_USED,
+    MEMBERS, TOTALS, NEW_POINTS, NEW_UNCERTAINTY, NEW_LABELS, DOUBTFUL, COUNTED, WRITTEN, ARRAYS
 };
 
 typedef struct {
@@ -72,8 +72,9 @@ static void point_to(Memory *m, Batch *batch, const Py_buffer *b)
     m->timely = b[TIMELY].buf, m->oldest = b[TIMELY].shape[0] - 1;
     m->points = b[POINTS].buf, m->uncertainty = b[UNCERTAINTY].buf;
     m->serials = b[SERIALS].buf, m->indices = b[INDICES].buf, m->labels = b[LABELS].buf;
-    m->clusters = b[TABLE].buf, m->members = b[MEMBERS].buf;
-    m->totals = b[TOTALS].buf, m->counts = b[TALLY].buf;
+    m->count = b[COUNT].buf, m->sizes = b[SIZES].buf, m->created = b[CREATED].buf;
+    m->last_used = b[LAST_USED].buf, m->members = b[MEMBERS].buf;
+    m->totals = b[TOTALS].buf, m->events = b[COUNTED].buf;
     batch->size = b[NEW_LABELS].shape[0];
     batch->points = b[NEW_POINTS].buf, batch->uncertainty = b[NEW_UNCERTAINTY].buf;
     batch->labels = b[NEW_LABELS].buf, batch->doubtful = b[DOUBTFUL].buf;
@@ -122,10 +123,11 @@ static PyObject *take(PyObject *module, PyObject *args)
     long long capacity, most, width, quota, classes, serial, now;
     (void)module;
     if (!PyArg_ParseTuple(
-            args, "(LLLLpppdddd)LOOOOOOOOOOOOOOOLLp:take", &capacity, &most, &quota, &classes,
+            args, "(LLLLpppdddd)LOOOOOOOOOOOOOOOOOOLLp:take", &capacity, &most, &quota, &classes,
             &m.gated, &m.if_worse, &m.age_alone, &m.threshold, &m.doubt_weight, &m.log_classes,
             &m.distance_weight, &width, o, o + 1, o + 2, o + 3, o + 4, o + 5, o + 6, o + 7, o + 8,
-            o + 9, o + 10, o + 11, o + 12, o + 13, o + 14, &serial, &now, &batch.by_call))
+            o + 9, o + 10, o + 11, o + 12, o + 13, o + 14, o + 15, o + 16,
+            o + 17, &serial, &now, &batch.by_call))
         return NULL;
     m.capacity = capacity, m.most = most, m.width = width, m.quota = quota, m.classes = classes;
     batch.serial = serial, batch.now = now;
@@ -144,10 +146,11 @@ static PyObject *take(PyObject *module, PyObject *args)
     const Expected expected[ARRAYS] = {
         {"timely", 1, 0, -1, 0}, {"points", 1, 1, slots, width}, {"uncertainty", 1, 1, slots, 0},
         {"serials", 0, 1, slots, 0}, {"indices", 0, 1, slots, 0}, {"labels", 0, 1, slots, 0},
-        {"table", 0, 1, most, 3}, {"members", 0, 1, most, capacity}, {"totals", 1, 1, most, width},
-        {"counts", 0, 1, COUNTS, 0}, {"new points", 1, 0, size, width},
+        {"count", 0, 1, 1, 0}, {"sizes", 0, 1, most, 0}, {"created", 0, 1, most, 0},
+        {"last_used", 0, 1, most, 0}, {"members", 0, 1, most, capacity},
+        {"totals", 1, 1, most, width}, {"new points", 1, 0, size, width},
         {"new uncertainty", 1, 0, size, 0}, {"new labels", 0, 0, size, 0},
-        {"doubtful", 0, 0, size, 0}, {"written", 0, 1, 2, size},
+        {"doubtful", 0, 0, size, 0}, {"counted", 0, 1, EVENTS, 0}, {"written", 0, 1, 2, size},
     };
     int held = hold(o, expected, b);
     if (!PyErr_Occurred()) {

@@ -10,18 +10,14 @@
 #endif
 
 /* Raised with every change of what take() expects or does; switch.py refuses any other binary. */
-#define DECIDE_VERSION 2
+#define DECIDE_VERSION 3
 
 #define MOST_SLOTS ((int64_t)1 << 20)   /* K_max N, as in checks.py */
 #define MOST_CLASSES ((int64_t)1 << 20) /* as in checks.py */
 #define MOST_NUMBERS ((int64_t)1 << 20) /* D */
 #define MOST_SEEN ((int64_t)1 << 53)    /* samples of a stream, as in checks.py */
 
-enum { CLUSTERS, SPAWNED, MERGED, REPLACED, REJECTED, COUNTS }; /* of counts, as in compiled.py */
-
-typedef struct {
-    int64_t size, created, last_used;
-} Cluster;
+enum { SPAWNED, MERGED, REPLACED, REJECTED, EVENTS }; /* as in compiled.py */
 
 typedef struct {
     int64_t capacity, most, width; /* N, K_max, D */
@@ -30,17 +26,20 @@ typedef struct {
     double threshold, doubt_weight, log_classes, distance_weight;
     const double *timely; /* (oldest + 1,) timeliness by age; beyond its end it does not grow */
     int64_t oldest;
-    /* What is known about the samples, by slot of their image, S = K_max N. */
+    /* The holdings, as in holdings.py: samples by slot of their image, S = K_max N, */
     double *points;      /* (S, D) descriptors */
     double *uncertainty; /* (S,) */
     int64_t *serials;    /* (S,) */
     int64_t *indices;    /* (S,) in the stream: the serial number, or the number of the call */
     int64_t *labels;     /* (S,) -1: unknown */
-    /* The clusters in order of creation, counts[CLUSTERS] of them. */
-    Cluster *clusters; /* (K_max,) */
-    int64_t *members;  /* (K_max, N) slots, in any order */
-    double *totals;    /* (K_max, D) sums of the descriptors */
-    int64_t *counts;   /* (COUNTS,) */
+    /* and clusters in order of creation. */
+    int64_t *count;     /* (1,) how many there are */
+    int64_t *sizes;     /* (K_max,) */
+    int64_t *created;   /* (K_max,) */
+    int64_t *last_used; /* (K_max,) */
+    int64_t *members;   /* (K_max, N) slots, in any order */
+    double *totals;     /* (K_max, D) sums of the descriptors */
+    int64_t *events;    /* (EVENTS,) counted up */
 } Memory;
 
 typedef struct { /* a batch of B samples, in stream order */

@@ -18,7 +18,7 @@ static int by_certainty(const void *a, const void *b)
 static int64_t list_members(const Memory *m, int64_t cluster, Entry *entries)
 {
     const int64_t *slots = m->members + cluster * m->capacity;
-    int64_t size = m->clusters[cluster].size;
+    int64_t size = m->sizes[cluster];
     for (int64_t p = 0; p < size; p++) {
         Entry entry = {m->uncertainty[slots[p]], m->serials[slots[p]], slots[p]};
         entries[p] = entry;
@@ -49,36 +49,35 @@ static int64_t keep(const Memory *m, Scratch *room, int64_t count)
     return kept;
 }
 
-/* Close the gap that a cluster leaves in the sequence. */
-static void take_out(const Memory *m, int64_t cluster)
+/* Close the gap that a row leaves in an array of rows of ``width`` numbers of 8 bytes. */
+static void close_gap(void *array, int64_t row, int64_t rows, int64_t width)
 {
-    size_t after = (size_t)(--m->counts[CLUSTERS] - cluster);
-    size_t slots = (size_t)m->capacity, width = (size_t)m->width;
-    memmove(m->clusters + cluster, m->clusters + cluster + 1, after * sizeof(Cluster));
-    int64_t *members = m->members + (size_t)cluster * slots;
-    memmove(members, members + slots, after * slots * sizeof(int64_t));
-    double *totals = m->totals + (size_t)cluster * width;
-    memmove(totals, totals + width, after * width * sizeof(double));
+    char *start = (char *)array + (size_t)row * (size_t)width * 8;
+    memmove(start, start + width * 8, (size_t)(rows - row - 1) * (size_t)width * 8);
 }
 
 void merge(const Memory *m, Scratch *room, int64_t first)
 {
-    Cluster *a = m->clusters + first, *b = a + 1;
+    int64_t second = first + 1, *members = m->members + first * m->capacity;
     double *total = m->totals + first * m->width;
     int64_t count = list_members(m, first, room->entries);
-    count += list_members(m, first + 1, room->entries + count);
-    a->size = keep(m, room, count);
+    count += list_members(m, second, room->entries + count);
+    m->sizes[first] = keep(m, room, count);
     memset(total, 0, (size_t)m->width * sizeof(double));
-    for (int64_t p = 0; p < a->size; p++) {
-        int64_t slot = room->entries[p].slot;
-        m->members[first * m->capacity + p] = slot;
+    for (int64_t p = 0; p < m->sizes[first]; p++) {
+        members[p] = room->entries[p].slot;
         for (int64_t d = 0; d < m->width; d++)
-            total[d] += m->points[slot * m->width + d];
+            total[d] += m->points[members[p] * m->width + d];
     }
-    if (b->created < a->created)
-        a->created = b->created;
-    if (b->last_used > a->last_used)
-        a->last_used = b->last_used;
-    take_out(m, first + 1);
-    m->counts[MERGED]++;
+    if (m->created[second] < m->created[first])
+        m->created[first] = m->created[second];
+    if (m->last_used[second] > m->last_used[first])
+        m->last_used[first] = m->last_used[second];
+    close_gap(m->sizes, second, *m->count, 1);
+    close_gap(m->created, second, *m->count, 1);
+    close_gap(m->last_used, second, *m->count, 1);
+    close_gap(m->members, second, *m->count, m->capacity);
+    close_gap(m->totals, second, *m->count, m->width);
+    --*m->count;
+    m->events[MERGED]++;
 }

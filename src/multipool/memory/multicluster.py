@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from multipool.core import Retrieved, numpy_generator, numpy_state, restore_numpy
-from multipool.memory.arrivals import arrive, check_batch
+from multipool.memory.arrivals import arrive, check_batch, check_width
 from multipool.memory.checks import count
 from multipool.memory.compiled import organise
 from multipool.memory.descriptors import DESCRIPTORS
@@ -47,13 +47,8 @@ class MultiClusterMemory:
         age_unit: what the index counts, and so ages, ``created`` and ``last_used``: every
             ``sample`` given to ``add``, or every ``step``, a call of it.
         seed: seed of the memory's own generator.
-        expire_after: drop a cluster that the last so many samples did not use; not the paper's.
         class_quota: at most so many members of one known label in a cluster; the one with the
             highest H(x) makes room. Not the paper's.
-        horizon: for retrieval ``recent``; ``None`` is 10 N.
-        minimum_mass: for retrieval ``mass``; ``None`` is N / 4.
-        max_age: hand out only members that came within the last so many (age at most this, in
-            ``age_unit``); older ones stay until they are replaced. Not the paper's.
         draw: a key of ``DRAWS``: which members of a cluster are handed out, ``random`` ones as in
             the paper or the ``newest``.
         run_share: while one known label has at least this share of the last N samples, a sample of
@@ -84,11 +79,7 @@ class MultiClusterMemory:
         distance_weight: float = 1.0,
         age_unit: str = "sample",
         seed: int = 0,
-        expire_after: int | None = None,
         class_quota: int | None = None,
-        horizon: float | None = None,
-        minimum_mass: int | None = None,
-        max_age: int | None = None,
         draw: str = "random",
         run_share: float | None = None,
     ) -> None:
@@ -122,8 +113,7 @@ class MultiClusterMemory:
     @property
     def nbytes(self) -> int:
         """Bytes taken by images and by all that is kept about them."""
-        run = self._organiser.run
-        return self._store.nbytes + self._organiser.nbytes + (run.nbytes if run else 0)
+        return self._store.nbytes + self._organiser.nbytes
 
     def __len__(self) -> int:
         return len(self._organiser)
@@ -150,7 +140,7 @@ class MultiClusterMemory:
         batch = check_batch(images, uncertainty, labels, features)
         self._store.check(images)
         if self.options.descriptor == "feature":
-            self._organiser.check_width(batch.features)
+            check_width(batch.features, self._organiser.holdings.width)
         arrivals = arrive(batch, DESCRIPTORS[self.options.descriptor], self.num_classes)
         self._store.prepare(images)
         slots, rows = self._organiser.place(arrivals)
@@ -163,27 +153,20 @@ class MultiClusterMemory:
         Everything comes cluster by cluster and by index, and draws no random number. Otherwise
         samples come in the order drawn: cluster by cluster, then those of ``fill``.
         """
-        wanted, listing = count(n), self._organiser.listing()
-        view = self._organiser.view()
-        if wanted is not None and self.options.max_age is not None:
-            timely = self._organiser.now - listing.index <= self.options.max_age
-            listing = listing.take(np.flatnonzero(timely))
-            view = view.of_members(listing.owner)
+        wanted, view = count(n), self._organiser.view()
+        rows = np.arange(len(view.members), dtype=np.int64)
         if wanted is not None and len(view):
-            counts = RETRIEVALS[self.options.retrieval](view, wanted, self.options.shares)
-            sizes = view.sizes.tolist()
+            counts = RETRIEVALS[self.options.retrieval](view, wanted)
             order = DRAWS[self.options.draw]
-            rows = draw(
-                listing.serial, sizes, counts, wanted, self.options.fill, order, self._generator
-            )
-            listing = listing.take(rows)
+            rows = draw(view, counts, wanted, self.options.fill, order, self._generator)
+        members = view.members.take(rows)
         with torch.inference_mode(False):
             return Retrieved(
-                images=self._store.read(listing.slot),
-                ages=torch.from_numpy(self._organiser.now - listing.index),
-                uncertainty=torch.from_numpy(listing.uncertainty),
-                labels=torch.from_numpy(listing.label),
-                clusters=torch.from_numpy(listing.owner),
+                images=self._store.read(members.slots),
+                ages=torch.from_numpy(members.ages),
+                uncertainty=torch.from_numpy(members.uncertainty),
+                labels=torch.from_numpy(members.labels),
+                clusters=torch.from_numpy(members.owner),
             )
 
     def clear(self) -> None:
@@ -197,9 +180,9 @@ class MultiClusterMemory:
 
         Images are those of the members, as stored, on their device; all else is on the host.
         """
-        listing = self._organiser.listing()
+        slots, _ = self._organiser.holdings.listed()
         return {
-            "images": self._store.raw(listing.slot),
+            "images": self._store.raw(slots),
             "dtype": torch.zeros((), dtype=self._store.dtype),
             "random": numpy_state(self._generator),
             **dump(self._organiser),

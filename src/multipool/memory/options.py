@@ -11,7 +11,7 @@ from multipool.memory.descriptors import DESCRIPTORS
 from multipool.memory.distances import DISTANCES, default_threshold
 from multipool.memory.drawing import DRAWS
 from multipool.memory.replacements import REPLACEMENTS
-from multipool.memory.retrievals import RETRIEVALS, Shares
+from multipool.memory.retrievals import RETRIEVALS
 from multipool.memory.spawns import SPAWNS
 from multipool.memory.store import STORAGES
 
@@ -39,11 +39,7 @@ class MultiClusterOptions:
     distance_weight: float = 1.0
     age_unit: str = "sample"
     seed: int = 0
-    expire_after: int | None = None
     class_quota: int | None = None
-    horizon: float | None = None
-    minimum_mass: int | None = None
-    max_age: int | None = None
     draw: str = "random"
     run_share: float | None = None
 
@@ -51,7 +47,7 @@ class MultiClusterOptions:
         whole("num_classes", self.num_classes, 2, MOST_CLASSES)
         whole("capacity", self.capacity, 1)
         whole("seed", self.seed, 0)
-        for name in ("max_clusters", "expire_after", "class_quota", "minimum_mass", "max_age"):
+        for name in ("max_clusters", "class_quota"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), 1)
         if self.slots > MOST_SAMPLES:
@@ -72,8 +68,6 @@ class MultiClusterOptions:
         one_of("age_unit", self.age_unit, AGE_UNITS)
         if not isinstance(self.fill, bool):
             raise ValueError(f"fill must be True or False, got {self.fill!r}")
-        if self.horizon is not None and number("horizon", self.horizon, infinite=True) == 0:
-            raise ValueError("horizon must be above 0, got 0")
         if self.run_share is not None and not 0.5 < number("run_share", self.run_share) <= 1:
             raise ValueError(f"run_share must be above 0.5 and at most 1, got {self.run_share}")
         if self.threshold is not None:
@@ -97,15 +91,3 @@ class MultiClusterOptions:
         if self.threshold is None:
             return default_threshold(self.descriptor, self.distance)
         return float(self.threshold)
-
-    @property
-    def age_alone(self) -> bool:
-        """Whether H(x) is age alone: the oldest has the highest, or one as high and is older."""
-        return self.uncertainty_weight == self.distance_weight == 0
-
-    @property
-    def shares(self) -> Shares:
-        """The options of the retrieval strategies."""
-        return Shares(
-            self.horizon or 10.0 * self.capacity, self.minimum_mass or max(1, self.capacity // 4)
-        )

@@ -1,187 +1,191 @@
-"""The decisions of the multi-cluster memory, on the host, one sample after another."""
+"""The decisions of the multi-cluster memory: its definition, one sample after another.
+
+``clusters.c`` makes the same decisions faster where :class:`Compiled` covers the options.
+"""
 
 from __future__ import annotations
 
-from math import dist, inf
+from collections.abc import Iterator, Sequence
+from math import log
+from typing import TypeVar
 
 import numpy as np
 
 from multipool.memory.arrivals import Arrivals
-from multipool.memory.cluster import INDEX, LABEL, SERIAL, SLOT, Cluster, merge, pack
-from multipool.memory.consolidations import CONSOLIDATIONS
-from multipool.memory.distances import DISTANCES, Array, Whole, l2
-from multipool.memory.ledger import Ledger
+from multipool.memory.consolidations import CONSOLIDATIONS, keep
+from multipool.memory.distances import DISTANCES, Array, Covariance, Whole
+from multipool.memory.holdings import Holdings, Sample
 from multipool.memory.options import MultiClusterOptions
-from multipool.memory.scores import CLOSE, Scores
-from multipool.memory.spawns import SPAWNS, always
+from multipool.memory.protocol import new_events
+from multipool.memory.replacements import REPLACEMENTS, highest, timeliness_by_age
+from multipool.memory.runs import Run
+from multipool.memory.spawns import SPAWNS
+from multipool.memory.view import ClusterView
 
-Point = tuple[float, ...]
+Rows = Sequence[int] | Whole
+_Terms = TypeVar("_Terms", float, Array)  # of one sample, or of many
 
 
-class Organiser(Ledger):
-    """Decides by the strategies' own functions, whichever are chosen; see :class:`Compiled`."""
+class Organiser:
+    """Decides which sample goes into which cluster and slot, and which one makes room.
+
+    It never sees an image. The width D of the descriptors is set by the first batch.
+    """
 
     def __init__(self, options: MultiClusterOptions) -> None:
-        super().__init__(options)
-        self._distance = DISTANCES[options.distance]
-        self._consolidate = CONSOLIDATIONS[options.consolidation]
-        self._spawns = SPAWNS[options.spawn]
-        # Read once: a property or a longer way to them would take its time for every sample.
-        self._threshold, self._capacity = options.tau, options.capacity
-        self._expire_after, self._quota = options.expire_after, options.class_quota
-        self._scores = Scores(options, self._gaps)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the numbers kept about samples, for as many clusters as there are now."""
-        return sum(cluster.nbytes for cluster in self.clusters)
+        self.options = options
+        self.events = new_events()
+        self.clear()
 
     def clear(self) -> None:
         """Forget all samples and start counting again; ``events`` go on."""
-        super().clear()
-        self.clusters: list[Cluster] = []
-        self.free = list(range(self.options.slots))[::-1]
+        self.serial = 0  # of the next sample
+        self.now = 0  # its index: the serial number, or the number of the call
+        share = self.options.run_share
+        self.run = None if share is None else Run(self.options.capacity, share)
+        self.widen(0)
+
+    def widen(self, width: int) -> None:
+        """Make room for samples with descriptors of ``width`` numbers, 0: not known yet."""
+        self.holdings = Holdings(self.options.clusters, self.options.capacity, width)
+        self.covariance = Covariance(width) if self.options.distance == "mahalanobis" else None
         self._precision: Array | None = None
 
-    def parts(self) -> list[Cluster]:
-        """Return the clusters, in order of creation."""
-        return self.clusters
+    def __len__(self) -> int:
+        return int(self.holdings.sizes[: len(self.holdings)].sum())
 
-    def place(self, arrivals: Arrivals) -> tuple[list[int], list[int]]:
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers kept about samples."""
+        return self.holdings.nbytes + (self.run.nbytes if self.run else 0)
+
+    def view(self) -> ClusterView:
+        """Return what strategies may look at."""
+        return self.holdings.view(self.now)
+
+    def place(self, arrivals: Arrivals) -> tuple[Rows, Rows]:
         """Take in a batch; return slots and rows of the images to be written there."""
-        size = len(arrivals.labels)
-        if self.width is None:
+        if not self.holdings.width:
             self.widen(arrivals.descriptors.shape[1])
-        whole = np.zeros((4, size), dtype=np.int64)
-        whole[SERIAL] = np.arange(self.serial, self.serial + size, dtype=np.int64)
-        whole[INDEX] = self.now if self.options.age_unit == "step" else whole[SERIAL]
-        whole[LABEL] = arrivals.labels
-        members = pack(self.reals(arrivals.descriptors, arrivals.uncertainty), whole)
-        samples = zip(
-            map(tuple, arrivals.descriptors.tolist()),
-            np.ascontiguousarray(members.T),
-            arrivals.labels.tolist(),
-            whole[INDEX].tolist(),
-            self.doubtful(arrivals).tolist(),
-            strict=True,
-        )
+        slots, rows = self._decide(arrivals)
+        size = len(arrivals.labels)
+        self.serial += size
+        self.now += 1 if self.options.age_unit == "step" else size
+        self.events["added"] += size
+        return slots, rows
+
+    def _decide(self, arrivals: Arrivals) -> tuple[Rows, Rows]:
+        self._free = self.holdings.free()
+        self._timely = timeliness_by_age(self.options.capacity, self.options.age_weight)
         written = {}
-        for row, sample in enumerate(samples):
-            slot = self._take(*sample)
+        for row, sample in enumerate(self._samples(arrivals)):
+            slot = self._take(sample)
             if slot is not None:
                 written[slot] = row
-        self._scores.forget()
-        self.count(size)
+        del self._free, self._timely  # large, and quickly made again
         return list(written), list(written.values())
 
-    def adopt(self, clusters: Whole, reals: Array, wholes: Whole) -> None:
-        """Take over saved clusters; see :meth:`Ledger.adopt`."""
-        capacity, start = self.options.capacity, 0
-        for size, created, last_used in clusters.T.tolist():
-            cluster = Cluster(len(reals) - 2, capacity, created)
-            cluster.last_used = last_used
-            part = slice(start, start + size)
-            slots = np.arange(start, start + size, dtype=np.int64)
-            serial, index, label = wholes[part].T
-            cluster.fill(pack(reals[:, part], np.stack((serial, index, slots, label))))
-            self.clusters.append(cluster)
-            start += size
-        self.free = list(range(start, self.options.slots))[::-1]
+    def _samples(self, arrivals: Arrivals) -> Iterator[Sample]:
+        by_call = self.options.age_unit == "step"
+        columns = (arrivals.uncertainty, arrivals.labels, self.doubtful(arrivals))
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for row, (uncertainty, label, doubtful) in enumerate(rows):
+            serial, index = self.serial + row, self.now + (0 if by_call else row)
+            point = arrivals.descriptors[row]
+            yield Sample(point, uncertainty, label, serial, index, bool(doubtful))
 
-    def _take(self, point: Point, member: Array, label: int, now: int, doubtful: int) -> int | None:
+    def doubtful(self, arrivals: Arrivals) -> Whole:
+        """Return 1 where a sample may push nobody out, else 0, ``(B,)``; once for each batch."""
+        if self.run is None:
+            return np.zeros(len(arrivals.labels), dtype=np.int64)
+        return self.run.doubtful(arrivals.labels, arrivals.uncertainty)
+
+    def _take(self, sample: Sample) -> int | None:
         """Take in one sample; return its slot, or ``None`` if it was turned away."""
-        if self._expire_after is not None:
-            self._expire(now - self._expire_after)
         if self.covariance is not None:
             self._precision = self.covariance.precision()
-            self.covariance.add(member[:-6])
-        if not self.clusters:
-            return self._open(member, now)
-        nearest, gap = self._nearest(point, member)
-        if gap > self._threshold and self._make_room(gap):
-            return self._open(member, now)
-        cluster = self.clusters[nearest]
-        cluster.last_used = now
-        leaving = self._leaving(cluster, label, now)
-        if leaving is None:
-            slot = self.free.pop()
-            cluster.append(member, slot)
-            return slot
-        if doubtful or not self._scores.gives_way(cluster, leaving, member, gap, now):
+            self.covariance.add(sample.point)
+        held = self.holdings
+        if not len(held):
+            return self._open(sample)
+        centroids = held.centroids()
+        gaps = self._gaps(centroids, sample.point)  # (K,)
+        nearest = int(gaps.argmin())
+        gap = float(gaps[nearest])
+        if gap > self.options.tau and self._make_room(gap, sample.moment):
+            return self._open(sample)
+        held.last_used[nearest] = sample.moment
+        return self._assign(nearest, centroids[nearest], gap, sample)
+
+    def _open(self, sample: Sample) -> int:
+        self.events["spawned"] += 1
+        return self._append(self.holdings.open(sample.moment), sample)
+
+    def _append(self, cluster: int, sample: Sample) -> int:
+        slot = self._free.pop()
+        self.holdings.append(cluster, sample, slot)
+        return slot
+
+    def _assign(self, cluster: int, centroid: Array, gap: float, sample: Sample) -> int | None:
+        """Put a sample, ``gap`` away from the centroid, into a cluster; a member may make room."""
+        rivals = self._rivals(cluster, sample.label)
+        if not len(rivals):
+            return self._append(cluster, sample)
+        held = self.holdings
+        far = self._gaps(held.points[rivals], centroid)
+        timely = self._timely.take(sample.moment - held.indices[rivals], mode="clip")
+        scores = self._scores(timely, held.uncertainty[rivals], far)
+        worst = highest(scores, held.serials[rivals])
+        newcomer = self._scores(self._timely[0], sample.uncertainty, gap)
+        replaces = REPLACEMENTS[self.options.replacement]
+        if sample.doubtful or not replaces(scores[worst], newcomer):
             self.events["rejected"] += 1
             return None
-        slot = cluster.replace(leaving, member)
-        self._scores.keep(cluster, leaving, point)
+        slot = int(rivals[worst])
+        held.replace(cluster, sample, slot)
         self.events["replaced"] += 1
         return slot
 
-    def _nearest(self, point: Point, member: Array) -> tuple[int, float]:
-        """Return the nearest cluster and its distance, exact where its last digits may matter."""
-        if self._distance is l2:
-            nearest, gap, second = 0, inf, inf
-            for position, cluster in enumerate(self.clusters):
-                found = dist(cluster.spot, point)
-                if found < gap:
-                    nearest, gap, second = position, found, gap
-                elif found < second:
-                    second = found
-            # math.dist is the fastest and rounds in its own way; it decides what is not close.
-            close = CLOSE * (1 + gap)
-            near = gap + close < self._threshold
-            far = gap - close > self._threshold and self._spawns is always
-            if (near or far) and second > gap + close:
-                return nearest, gap
-        exact = self._gaps(self._centres(), member[:-6])
-        nearest = int(exact.argmin())
-        return nearest, float(exact[nearest])
+    def _rivals(self, cluster: int, label: int) -> Whole:
+        """Return the slots of those of whom one must go for a newcomer; none if there is room."""
+        slots, quota = self.holdings.slots_of(cluster), self.options.class_quota
+        if quota is not None and label >= 0:
+            alike = slots[self.holdings.labels[slots] == label]
+            if len(alike) >= quota:
+                return alike
+        return slots if len(slots) == self.options.capacity else slots[:0]
 
-    def _centres(self) -> Array:
-        """Return the centroids ``(K, D)``."""
-        spots = np.array([cluster.spot for cluster in self.clusters])
-        return spots.reshape(len(self.clusters), self.width or 0)
+    def _scores(self, timely: _Terms, uncertainty: _Terms, gaps: _Terms) -> _Terms:
+        """Return H(x) (Eq. 5): timeliness, doubt and distance, added in this order."""
+        doubt = self.options.uncertainty_weight * uncertainty / log(self.options.num_classes)
+        return timely + doubt + self.options.distance_weight * gaps
 
     def _gaps(self, points: Array, point: Array) -> Array:
-        return self._distance(points, point, self._precision)
+        return DISTANCES[self.options.distance](points, point, self._precision)
 
-    def _open(self, member: Array, now: int) -> int:
-        cluster, slot = Cluster(len(member) - 6, self.options.capacity, now), self.free.pop()
-        cluster.append(member, slot)
-        self.clusters.append(cluster)
-        self.events["spawned"] += 1
-        return slot
-
-    def _make_room(self, gap: float) -> bool:
+    def _make_room(self, gap: float, now: int) -> bool:
         """Return whether a cluster can be opened, after merging two if all are taken."""
-        if len(self.clusters) < self.options.clusters:
+        held = self.holdings
+        if len(held) < self.options.clusters:
             return True
-        if len(self.clusters) == 1:
+        if len(held) == 1:
             return False
-        view = self.view()
-        pair = self._consolidate(view, self._gaps)
+        view = held.view(now)
+        pair = CONSOLIDATIONS[self.options.consolidation](view, self._gaps)
         if pair is None:
             return False
         i, j = pair
-        if self._spawns is not always:
-            apart = float(self._gaps(view.centroids[j : j + 1], view.centroids[i])[0])
-            if not self._spawns(gap, apart):
-                return False
-        self.clusters[i], freed = merge(self.clusters[i], self.clusters.pop(j), self._quota)
-        self.free += freed
-        self.events["merged"] += 1
+        apart = float(self._gaps(view.centroids[j : j + 1], view.centroids[i])[0])
+        if not SPAWNS[self.options.spawn](gap, apart):
+            return False
+        self._merge(i, j)
         return True
 
-    def _leaving(self, cluster: Cluster, label: int, now: int) -> int | None:
-        """Return the member that must go for a newcomer, or ``None`` if there is room."""
-        if self._quota is not None and label >= 0:
-            alike = cluster.whole[LABEL, : cluster.size] == label
-            if np.count_nonzero(alike) >= self._quota:
-                return self._scores.worst_of(cluster, alike.nonzero()[0], now)
-        return self._scores.worst(cluster, now) if cluster.size == self._capacity else None
-
-    def _expire(self, before: int) -> None:
-        """Drop the clusters last used before the index ``before``."""
-        stale = [k for k, cluster in enumerate(self.clusters) if cluster.last_used < before]
-        for position in reversed(stale):
-            cluster = self.clusters.pop(position)
-            self.free += cluster.whole[SLOT, : cluster.size].tolist()
-        self.events["expired"] += len(stale)
+    def _merge(self, i: int, j: int) -> None:
+        held = self.holdings
+        union = np.concatenate((held.slots_of(i), held.slots_of(j)))
+        columns = (held.uncertainty[union], held.serials[union], held.labels[union])
+        stay = union[keep(*columns, self.options.capacity, self.options.class_quota)]
+        self._free += sorted(set(union.tolist()) - set(stay.tolist()), reverse=True)
+        held.merge(i, j, stay)
+        self.events["merged"] += 1

@@ -13,7 +13,7 @@ from torch import Tensor
 from multipool.core import Retrieved, numpy_generator, numpy_state, restore_numpy
 from multipool.memory.arrivals import Arrivals, arrive, check_batch
 from multipool.memory.checks import MOST_CLASSES, MOST_SAMPLES, MOST_SEEN, count, one_of, whole
-from multipool.memory.events import new_events
+from multipool.memory.protocol import new_events
 from multipool.memory.state import check_keys, host
 from multipool.memory.store import STORAGES, ImageStore, Slots
 

@@ -9,6 +9,13 @@ from torch import Tensor
 
 from multipool.core import Retrieved
 
+EVENTS = ("added", "spawned", "merged", "replaced", "rejected")
+
+
+def new_events() -> dict[str, int]:
+    """Return all counters at zero."""
+    return dict.fromkeys(EVENTS, 0)
+
 
 @runtime_checkable
 class Memory(Protocol):
@@ -24,7 +31,7 @@ class Memory(Protocol):
 
     @property
     def events(self) -> dict[str, int]:
-        """What happened since construction: added, spawned, merged, replaced, rejected, expired."""
+        """What happened since construction: ``EVENTS``, each with its number."""
 
     def add(
         self,

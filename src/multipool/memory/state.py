@@ -13,8 +13,9 @@ from torch import Tensor
 from multipool.core import check_plain
 from multipool.memory.checks import MOST_SEEN
 from multipool.memory.descriptors import DESCRIPTORS
-from multipool.memory.ledger import Ledger
+from multipool.memory.holdings import Holdings
 from multipool.memory.options import MultiClusterOptions
+from multipool.memory.organiser import Organiser
 
 _Kinds = dict[str, tuple[torch.dtype, int]]  # dtype and number of axes
 _KINDS: _Kinds = {
@@ -36,34 +37,34 @@ _RUN: _Kinds = {
 }
 
 
-def dump(organiser: Ledger) -> dict[str, Tensor]:
-    """Return the organiser's state: members ``(M,)`` in listing order, clusters ``(K,)``."""
-    listing, view = organiser.listing(), organiser.view()
+def dump(organiser: Organiser) -> dict[str, Tensor]:
+    """Return the organiser's state: members ``(M,)`` as they are listed, clusters ``(K,)``."""
+    held, seen = organiser.holdings, organiser.covariance
+    slots, _ = held.listed()
+    used = slice(len(held))
     arrays = {
-        "descriptors": organiser.points(),
-        "uncertainty": listing.uncertainty,
-        "serial": listing.serial,
-        "index": listing.index,
-        "labels": listing.label,
-        "sizes": view.sizes,
-        "created": view.created,
-        "last_used": view.last_used,
+        "descriptors": held.points[slots],
+        "uncertainty": held.uncertainty[slots],
+        "serial": held.serials[slots],
+        "index": held.indices[slots],
+        "labels": held.labels[slots],
+        "sizes": held.sizes[used],
+        "created": held.created[used],
+        "last_used": held.last_used[used],
         "next_serial": np.array(organiser.serial, dtype=np.int64),
         "now": np.array(organiser.now, dtype=np.int64),
     }
-    if organiser.options.distance == "mahalanobis":
-        seen = organiser.covariance
-        arrays["seen_count"] = np.array(seen.count if seen else 0, dtype=np.int64)
-        arrays["seen_total"] = seen.total if seen else np.zeros(0)
-        arrays["seen_products"] = seen.products if seen else np.zeros((0, 0))
+    if seen is not None:
+        arrays["seen_count"] = np.array(seen.count, dtype=np.int64)
+        arrays["seen_total"], arrays["seen_products"] = seen.total, seen.products
     if organiser.run is not None:
         arrays["recent_labels"] = organiser.run.labels
         arrays["recent_uncertainty"] = organiser.run.uncertainty
     return {name: torch.tensor(array) for name, array in arrays.items()}
 
 
-def read(organiser: Ledger, state: Mapping[str, Tensor]) -> Ledger:
-    """Return a new organiser in the saved state, members in slots 0 to M-1, or ``ValueError``."""
+def read(organiser: Organiser, state: Mapping[str, Tensor]) -> Organiser:
+    """Put a new organiser into the saved state, members in slots 0 to M-1, or ``ValueError``."""
     options = organiser.options
     arrays = _arrays(options, state)
     width = arrays["descriptors"].shape[1]
@@ -82,12 +83,23 @@ def read(organiser: Ledger, state: Mapping[str, Tensor]) -> Ledger:
         organiser.covariance.count = int(arrays["seen_count"])
         organiser.covariance.total[:] = arrays["seen_total"]
         organiser.covariance.products[:] = arrays["seen_products"]
-    organiser.adopt(
-        np.stack([arrays[name] for name in ("sizes", "created", "last_used")]),
-        organiser.reals(arrays["descriptors"], arrays["uncertainty"]),
-        np.column_stack([arrays[name] for name in ("serial", "index", "labels")]),
-    )
+    _fill(organiser.holdings, arrays)
     return organiser
+
+
+def _fill(held: Holdings, a: dict[str, NDArray[Any]]) -> None:
+    """Put saved members into the first slots, in the order in which they were listed."""
+    members, clusters = len(a["serial"]), len(a["sizes"])
+    held.points[:members], held.uncertainty[:members] = a["descriptors"], a["uncertainty"]
+    held.serials[:members], held.indices[:members] = a["serial"], a["index"]
+    held.labels[:members] = a["labels"]
+    held.count[0] = clusters
+    held.sizes[:clusters], held.created[:clusters] = a["sizes"], a["created"]
+    held.last_used[:clusters] = a["last_used"]
+    slots = np.split(np.arange(members, dtype=np.int64), np.cumsum(a["sizes"])[:-1])
+    for cluster, own in enumerate(slots[:clusters]):
+        held.members[cluster, : len(own)] = own
+        held.totals[cluster] = held.points[own].sum(axis=0)
 
 
 def check_keys(state: Mapping[str, Tensor], names: set[str]) -> None:
@@ -161,15 +173,8 @@ def _laws(options: MultiClusterOptions, a: dict[str, NDArray[Any]]) -> Iterator[
     yield from _times(options, a)
     if options.distance == "mahalanobis":
         width = a["descriptors"].shape[1]
-        shapes = (a["seen_total"].shape, a["seen_products"].shape)
-        yield (
-            "the covariance must have the width of the descriptors",
-            shapes
-            == (
-                (width,),
-                (width, width),
-            ),
-        )
+        fits = a["seen_total"].shape == (width,) and a["seen_products"].shape == (width, width)
+        yield "the covariance must have the width of the descriptors", fits
         yield "the covariance counts every sample", int(a["seen_count"]) == int(a["next_serial"])
 
 

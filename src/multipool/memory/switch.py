@@ -13,7 +13,7 @@ try:
 except ImportError:  # no compiler when the package was installed
     _decide = None  # type: ignore[assignment]
 
-VERSION = 2  # as in decide.h
+VERSION = 3  # as in decide.h
 
 
 def is_current(module: object) -> bool:

@@ -1,37 +1,58 @@
-"""Read-only views of the clusters: one for strategies, one for users."""
+"""Read-only views of the clusters and their members: for strategies, and for users."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+
+from multipool.memory.distances import Array, Whole
+
+
+@dataclass(frozen=True)
+class MemberView:
+    """Members of the memory, one entry each: cluster by cluster, and by arrival within one."""
+
+    owner: Whole  # (M,) position of the cluster
+    serials: Whole  # (M,) number of the sample in the stream, in order of arrival
+    ages: Whole  # (M,) in ``age_unit``; the newest is 1
+    uncertainty: Array  # (M,) nats, when it came
+    labels: Whole  # (M,) predicted class, -1: unknown
+    slots: Whole  # (M,) where the images are
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def take(self, rows: Whole | slice) -> MemberView:
+        """Return the members in these rows, in this order."""
+        return MemberView(
+            self.owner[rows],
+            self.serials[rows],
+            self.ages[rows],
+            self.uncertainty[rows],
+            self.labels[rows],
+            self.slots[rows],
+        )
 
 
 @dataclass(frozen=True)
 class ClusterView:
     """All that a strategy may look at, one row per cluster in order of creation."""
 
-    sizes: NDArray[np.int64]  # (K,)
-    centroids: NDArray[np.float64]  # (K, D)
-    created: NDArray[np.int64]  # (K,) index of the first sample
-    last_used: NDArray[np.int64]  # (K,) index of the last sample assigned
-    now: int  # index of the next sample
+    sizes: Whole  # (K,)
+    centroids: Array  # (K, D)
+    created: Whole  # (K,) index of the first sample
+    last_used: Whole  # (K,) index of the last sample assigned
+    members: MemberView  # (M,)
 
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def of_members(self, owner: NDArray[np.int64]) -> ClusterView:
-        """Return the view as if only the members with these ``owner`` positions ``(M,)`` existed.
-
-        Clusters without any are left out; centroids stay those of all members.
-        """
-        sizes = np.bincount(owner, minlength=len(self)).astype(np.int64)
-        kept = np.flatnonzero(sizes)
-        rest = (self.centroids[kept], self.created[kept], self.last_used[kept])
-        return ClusterView(sizes[kept], *rest, self.now)
+    def of(self, cluster: int) -> MemberView:
+        """Return the members of one cluster, by arrival."""
+        start = int(self.sizes[:cluster].sum())
+        return self.members.take(slice(start, start + int(self.sizes[cluster])))
 
 
 @dataclass(frozen=True)
