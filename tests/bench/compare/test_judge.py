@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from multipool.bench.compare.judge import judge, speeds
 
 
@@ -9,7 +11,16 @@ def test_with_the_decoder_lame_is_a_method_like_others(rows):
     table = judge(rows, decoded=True)
     assert table.apart == frozenset()
     assert table.regrets["shapes-c/wrn10-1/ptta"]["rotta"] == 1.0  # lame has 30
-    assert table.conclusion.startswith("Use source:") is False
+    assert table.conclusion.startswith("Use bn: over 3 kinds of stream")  # rotta has but two
+
+
+def test_columns_go_by_their_kind_alone_where_there_is_one_model(rows, row):
+    alone = judge(rows, decoded=True)
+    assert alone.names["shapes-c/wrn10-1/ctta"] == "ctta"
+    assert "at worst (ptta)" in alone.conclusion
+    other = replace(row("bn", "ptta", 3.0), model="wrn16-2")
+    several = judge([*rows, other], decoded=True)
+    assert several.names["shapes-c/wrn10-1/ctta"] == "shapes-c/wrn10-1/ctta"
 
 
 def test_without_it_lame_is_listed_and_sets_no_best(rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -85,3 +86,11 @@ def test_names_from_a_table_cannot_add_to_the_page(row, tmp_path):
     text = write_page(rows, [judge(rows, decoded=True)], {}, tmp_path).read_text()
     assert "<script" not in text
     assert '"><b>' not in text
+
+
+def test_groups_of_columns_are_set_apart(row, tmp_path):
+    first = row("bn", "ptta", 10.0)
+    rows = [first, row("bn", "ctta", 10.0), replace(first, model="wrn16-2")]
+    text = write_page(rows, [judge(rows, decoded=True)], {}, tmp_path).read_text()
+    assert text.count('class="group"') == 2
+    assert text.count('<td class="edge top"') == 1

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from multipool.bench.compare.regret import Standing
 
 
-def conclude(table: Sequence[Standing], apart: Collection[str] = ()) -> str:
+def conclude(
+    table: Sequence[Standing],
+    apart: Collection[str] = (),
+    names: Mapping[str, str] | None = None,
+) -> str:
     """Return which method to use, and what speaks against it.
 
     Only methods that have all columns are weighed: one that was left out of the hard ones would
-    look good. Standings come sorted, the smallest mean regret first.
+    look good. Standings come sorted, the smallest mean regret first; ``names`` are what columns are
+    called, where that is shorter.
     """
+    names = names or {}
     most = max((standing.columns for standing in table), default=0)
     weighed = [s for s in table if s.columns == most and s.row not in apart]
     if not weighed:
@@ -20,14 +26,15 @@ def conclude(table: Sequence[Standing], apart: Collection[str] = ()) -> str:
     first, *others = weighed
     many = f"{most} kinds of stream" if most > 1 else "one kind of stream"
     told = f"Use {first.row}: over {many} it errs {points(first.mean)} more than the best of each"
-    told += f" on average and {points(first.worst)} at worst ({first.worst_column})"
+    where = names.get(first.worst_column, first.worst_column)
+    told += f" on average and {points(first.worst)} at worst ({where})"
     if others:
         told += f"; next is {others[0].row} with {others[0].mean:.2f} and {others[0].worst:.2f}"
     told += "." + _against_source(first, most)
     safest = min(weighed, key=lambda standing: standing.worst)
     if safest.worst < first.worst:
         told += f" The smallest worst case has {safest.row}: {points(safest.worst)}"
-        told += f" ({safest.worst_column})."
+        told += f" ({names.get(safest.worst_column, safest.worst_column)})."
     return told
 
 

@@ -18,13 +18,19 @@ _DARKEST = 10.0  # points, at least; small differences on a small table are not 
 def heat(judgement: Judgement) -> str:
     """Return the map as a table: the numbers stand in the cells, colour only helps."""
     columns = list(judgement.regrets)
+    groups = [column.rpartition("/")[0] for column in columns]
+    edges = {
+        c for c, g, before in zip(columns[1:], groups[1:], groups[:-1], strict=True) if g != before
+    }
     high = max(
         _DARKEST,
         *(v for values in judgement.regrets.values() for v in values.values()),
     )
     rows = []
     for standing in judgement.standings:
-        cells = [_cell(judgement, column, standing.row, high) for column in columns]
+        cells = [
+            _cell(judgement, column, standing.row, high, column in edges) for column in columns
+        ]
         mean = page.cell(_points(standing.mean), "mean")
         rows.append(page.row(standing.row, [*cells, mean]))
     return page.table(_head(columns), rows, "heat regret")
@@ -45,11 +51,11 @@ def _head(columns: list[str]) -> list[str]:
     return [*made, '<th scope="col" class="mean"><div class="tilt">mean</div></th>']
 
 
-def _cell(judgement: Judgement, column: str, row: str, high: float) -> str:
+def _cell(judgement: Judgement, column: str, row: str, high: float, edge: bool) -> str:
     errors, regret = judgement.errors[column], judgement.regrets[column].get(row)
     if regret is None:
-        return '<td class="none" title="no run">–</td>'
-    marks = []
+        return f'<td class="none{" edge" if edge else ""}" title="no run">–</td>'
+    marks = ["edge"] if edge else []
     if regret < _BEST:
         marks.append("top")
     if row != SOURCE and errors[row] > errors.get(SOURCE, math.inf):

@@ -43,7 +43,16 @@ class Judgement:
     @property
     def conclusion(self) -> str:
         """Return which method to use."""
-        return conclude(self.standings, self.apart)
+        return conclude(self.standings, self.apart, self.names)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Return what columns are called: the kind alone where there is one dataset and model."""
+        groups = {column.rpartition("/")[0] for column in self.errors}
+        return {
+            column: column.rpartition("/")[2] if len(groups) == 1 else column
+            for column in self.errors
+        }
 
 
 def judge(rows: Sequence[Row], decoded: bool) -> Judgement | None:

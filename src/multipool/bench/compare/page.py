@@ -30,6 +30,9 @@ svg.strip { width: 100%; font: 13.5px system-ui, sans-serif; font-variant-numeri
 .strip .mean { stroke: var(--ink); stroke-width: 2.5; stroke-linecap: round; }
 .strip .first { font-weight: 650; } .strip .first circle { fill: var(--best); fill-opacity: .6; }
 .strip .first .mean { stroke: var(--best); } .strip .apart { opacity: .55; font-style: italic; }
+.bleed { width: max-content; min-width: 100%; max-width: calc(100vw - 2rem); margin-left: 50%;
+  transform: translateX(-50%); }
+.regret td { min-width: 2.45rem; } .regret td.edge { border-left: .5rem solid var(--paper); }
 .regret thead th { height: auto; min-width: 0; vertical-align: bottom; border-bottom: 0; }
 .regret thead .tilt { padding: .5rem 0 0; max-height: 9rem; }
 .regret th.group { text-align: left; font-weight: 650; padding: .2rem .3rem; line-height: 1.25;
@@ -59,6 +62,10 @@ _KEY = (
     '<p class="key"><i class="top"></i>best of its column<i class="under"></i>worse than the '
     "source model; darker: more regret. The error itself shows when the pointer rests on a cell."
     "</p>"
+)
+_SPEED = (
+    '<p class="key">Speed is images a second beside those of the source model: the median over '
+    "columns.</p>"
 )
 _APART = (
     "LAME corrects its outputs by their neighbours, as the decoder does. Without the decoder it is "
@@ -106,29 +113,35 @@ def _summary(rows: Sequence[Row], seeds: Sequence[int]) -> str:
 
 
 def _section(judgement: Judgement, rows: Sequence[Row], speed: Mapping[str, float]) -> list[str]:
-    body = [f"<h2>{escape(judgement.title)}</h2>", f"<p>{escape(judgement.conclusion)}</p>"]
+    body = [f"<h2>{escape(judgement.title)}</h2>"]
     if judgement.apart:
         body.append(f'<p class="soft">{_APART}</p>')
-    body += ["<h3>Regret on every kind of stream</h3>", heat(judgement), _KEY]
-    body += ["<h3>Mean and worst</h3>", strip(judgement), _standings(judgement, speed)]
+    body += [
+        "<h3>Regret on every kind of stream</h3>",
+        f'<div class="bleed">{heat(judgement)}</div>',
+        _KEY,
+    ]
+    body += ["<h3>Mean and worst</h3>", strip(judgement), _standings(judgement, speed), _SPEED]
     body.append(f"<details><summary>Errors in per cent</summary>{_errors(judgement, rows)}")
     return [*body, "</details>"]
 
 
 def _standings(judgement: Judgement, speed: Mapping[str, float]) -> str:
-    titles = ("mean regret", "worst regret", "worse than source in", "by at most")
+    most = max(standing.columns for standing in judgement.standings)
+    titles = ("mean regret", "worst regret", "worse than source", "by at most")
     head = [page.head("method", word=True), *(page.head(title) for title in titles[:2])]
     head += [page.head("worst on", word=True), *(page.head(title) for title in titles[2:])]
-    head += [page.head("speed beside source"), page.head("columns")]
+    head.append(page.head("speed"))
     made = []
     for index, standing in enumerate(judgement.standings):
         cells = [page.cell(number(standing.mean)), page.cell(number(standing.worst))]
-        cells.append(page.cell(standing.worst_column, "word"))
-        cells.append(page.cell("–" if standing.worse is None else str(standing.worse)))
+        cells.append(page.cell(judgement.names[standing.worst_column], "word"))
+        worse = "–" if standing.worse is None else f"{standing.worse} of {standing.columns}"
+        cells.append(page.cell(worse))
         excess = standing.excess if standing.worse else None
         cells += [page.cell(number(excess)), page.cell(number(speed.get(standing.row)))]
-        cells.append(page.cell(str(standing.columns)))
-        made.append(page.row(standing.row, cells, best=index == 0))
+        missing = f" ({standing.columns} columns)" if standing.columns < most else ""
+        made.append(page.row(f"{standing.row}{missing}", cells, best=index == 0))
     return page.table(head, made)
 
 
@@ -145,7 +158,7 @@ def _errors(judgement: Judgement, rows: Sequence[Row]) -> str:
             found = by_cell.get((column, name), [])
             spread = f" ± {statistics.stdev(found):.2f}" if len(found) > 1 else ""
             cells.append(page.cell(f"{errors[name]:.2f}{spread}" if found else "–"))
-        made.append(page.row(column, cells))
+        made.append(page.row(judgement.names[column], cells))
     return page.table([page.head("", word=True), *map(page.head, names)], made)
 
 

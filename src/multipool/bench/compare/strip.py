@@ -9,6 +9,7 @@ from multipool.bench.compare.judge import Judgement
 from multipool.bench.compare.regret import Standing
 
 _WIDTH, _LEFT, _RIGHT, _ROW, _TOP = 860.0, 170.0, 130.0, 30.0, 34.0
+_APART = 34.0  # of two marks of the axis, at least
 _MARKS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0)
 
 
@@ -41,11 +42,12 @@ def _across(regret: float, high: float) -> float:
 
 
 def _axis(high: float, height: float) -> str:
-    parts = []
+    parts, last = [], -math.inf
     for mark in _MARKS:
-        if mark > high:
-            break
         x = _across(mark, high)
+        if mark > high or x - last < _APART:
+            continue
+        last = x
         parts.append(f'<line class="rule" x1="{x:.1f}" x2="{x:.1f}" y1="24" y2="{height:.0f}"/>')
         parts.append(f'<text class="mark" x="{x:.1f}" y="16" text-anchor="middle">{mark:g}</text>')
     side = _WIDTH - _RIGHT + 20
