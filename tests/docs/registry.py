@@ -43,6 +43,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     ),
     (RESULTS, "TENT, with and without the guard", " | seed 0"): streams.tent_and_guard,
     (RESULTS, "The source models", "set, model | mean"): streams.source_models,
+    (RESULTS, "The embedded dataset", " | error"): streams.shapes,
 }
 
 _PLACE = "from error curves of result.json files that were not kept"
@@ -53,10 +54,10 @@ WITHOUT_ROWS: dict[Key, str] = {
     (RESULTS, _WHOLE, " | the stretch with the change in it"): _PLACE,
     (RESULTS, "Against the published implementations", " | images"): _PUBLIC,
     (RESULTS, "Against the published implementations", "method | ours"): _PUBLIC,
-    (RESULTS, "The embedded dataset", " | error"): "made by the command above it, in seconds",
     (RESULTS, "Streams and memories, measured", "memory | imbalance"): (
         "facts of a memory while it ran, of result.json files that were not kept"
     ),
+    ("docs/compare.md", "The kinds of stream", "name | stream"): "names streams, measures nothing",
     ("README.md", "Methods", "name | takes a memory"): "repeats what docs/results.md says",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from math import sqrt
 from statistics import mean, stdev
@@ -63,7 +63,16 @@ def corruptions(rows: list[Row]) -> list[list[float]]:
 def difference(rows: list[Row], base: list[Row]) -> list[float]:
     """Return the mean of ``rows - base``, paired, and its standard error."""
     first, second = by_seed(rows), by_seed(base)
-    gaps = [first[key] - second[key] for key in first if key in second]
+    return spread(first[key] - second[key] for key in first if key in second)
+
+
+def spread(values: Iterable[float]) -> list[float]:
+    """Return the mean of differences and its standard error.
+
+    >>> spread([1.0, 3.0])
+    [2.0, 1.0]
+    """
+    gaps = list(values)
     assert gaps, "no two rows have a seed in common"
     return [mean(gaps), stdev(gaps) / sqrt(len(gaps)) if len(gaps) > 1 else float("nan")]
 

@@ -6,7 +6,7 @@ numbers in order, or None for what no row of ours decides (the paper's numbers, 
 
 from __future__ import annotations
 
-from rows import Row, average, by_seed, corruptions, gain, pick
+from rows import Row, average, by_seed, corruptions, gain, pick, spread
 
 Cells = list[list[float] | None]
 HOSTS = {"RoTTA": "rotta", "PeTTA": "petta", "ResiTTA": "resitta"}
@@ -158,10 +158,22 @@ def source_models() -> dict[str, Cells]:
         "CIFAR-10-C, WRN-16-2": pick("methods-full", method="source", dataset="cifar10-c"),
         "CIFAR-10-C, WRN-28-10, 2,000 images": pick(CIFAR10, method="source"),
         "CIFAR-100-C, ResNeXt-29": pick(WHOLE, method="source"),
+        "CIFAR-100-C, WRN-16-2, 1,000 images": pick("source-cifar100c-wrn16-2-1000"),
         "Tiny-ImageNet-C, ResNet-18": pick(TINY, method="source", samples="150000"),
     }
     found: dict[str, Cells] = {
         label: [[average(chosen)], *corruptions(chosen)] for label, chosen in rows.items()
     }
-    found["CIFAR-100-C, WRN-16-2, 1,000 images"] = [None] * 16
+    return found
+
+
+def shapes() -> dict[str, Cells]:
+    """The embedded dataset: RoTTA against the source model, by seed."""
+    name = "shapes-c-500"
+    source = pick(name, method="source")
+    base = {row["seed"]: float(row["error"]) for row in source}
+    found: dict[str, Cells] = {"source": [[average(source)], None]}
+    for label, memory in {"RoTTA": "single", "RoTTA mcm": "mcm", "RoTTA mcm+": "mcm+"}.items():
+        rows = pick(name, method="rotta", memory=memory)
+        found[label] = [[average(rows)], spread(float(r["error"]) - base[r["seed"]] for r in rows)]
     return found
