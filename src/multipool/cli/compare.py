@@ -175,7 +175,7 @@ def _print(judgement: Judgement, speed: dict[str, float]) -> None:
         rows.append(
             [
                 standing.row,
-                standing.worst_column,
+                judgement.names[standing.worst_column],
                 f"{standing.mean:.2f}",
                 f"{standing.worst:.2f}",
                 worse,

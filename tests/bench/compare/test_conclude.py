@@ -18,6 +18,12 @@ def test_the_sentence_names_the_smallest_mean_the_worst_case_and_the_next():
     )
 
 
+def test_the_best_of_all_columns_is_said_to_be_that():
+    errors = {"a": {"source": 40.0, "bn": 30.0}, "b": {"source": 40.0, "bn": 30.0}}
+    told = conclude(standings(errors, "source"))
+    assert told.startswith("Use bn: it is the best on all 2 kinds of stream; next is source with")
+
+
 def test_what_speaks_against_the_winner_is_said():
     errors = {
         "a": {"source": 40.0, "bn": 10.0, "rotta": 13.0},
@@ -38,7 +44,7 @@ def test_a_method_left_out_of_a_column_is_not_recommended():
 def test_a_row_apart_is_not_recommended():
     errors = {"a": {"source": 40.0, "lame": 10.0}}
     table = standings(errors, "source", {"lame"})
-    assert conclude(table, {"lame"}).startswith("Use source: over one kind of stream")
+    assert conclude(table, {"lame"}).startswith("Use source: it is the best on one kind of stream.")
 
 
 def test_nothing_follows_from_nothing():

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from multipool.bench.compare.regret import Standing
 
+_NOTHING = 0.005  # points: what is printed as 0.00
+
 
 def conclude(
     table: Sequence[Standing],
@@ -25,9 +27,12 @@ def conclude(
         return "Nothing can be concluded: there is no complete method to weigh."
     first, *others = weighed
     many = f"{most} kinds of stream" if most > 1 else "one kind of stream"
-    told = f"Use {first.row}: over {many} it errs {points(first.mean)} more than the best of each"
     where = names.get(first.worst_column, first.worst_column)
-    told += f" on average and {points(first.worst)} at worst ({where})"
+    if first.worst < _NOTHING:
+        told = f"Use {first.row}: it is the best on {'all ' if most > 1 else ''}{many}"
+    else:
+        told = f"Use {first.row}: over {many} it errs {points(first.mean)} more than the best of "
+        told += f"each on average and {points(first.worst)} at worst ({where})"
     if others:
         told += f"; next is {others[0].row} with {others[0].mean:.2f} and {others[0].worst:.2f}"
     told += "." + _against_source(first, most)
