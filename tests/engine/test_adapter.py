@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from multipool.memory import MEMORIES, build
+from multipool.memory import MEMORIES, arrivals, build
 from multipool.methods import METHODS, adapt
 
 CASES = [(name, None) for name in METHODS] + [("rotta", bank) for bank in MEMORIES]
@@ -137,3 +137,49 @@ def test_it_says_what_it_is(make, make_images):
     )
     assert "memory='class-balanced' (ClassBalancedPool of 64: 0)" in repr(make("rotta"))
     assert repr(make("tent")) == "Adapter(method='tent', num_classes=5, guard=True, device='cpu')"
+
+
+def test_pixels_are_read_for_their_range_once_a_batch(make, make_images, monkeypatch):
+    read, bounds = [], arrivals._bounds
+    monkeypatch.setattr(arrivals, "_bounds", lambda images: read.append(1) or bounds(images))
+    for memory in MEMORIES:
+        adapter = make("rotta", memory)
+        adapter(make_images(8))
+        assert read == []
+        adapter.memory.add(make_images(8))
+        assert read.pop() == 1
+        with pytest.raises(ValueError, match="images must lie in"):
+            adapter.memory.add(make_images(8) * 2)
+        read.clear()
+
+
+def test_a_bank_of_the_users_own_takes_the_same_way_as_ours(make_net, make_images):
+    """It has the protocol and nothing more, and never hears of logits that are not finite."""
+
+    class Own:
+        def __init__(self):
+            self._bank = build("fifo", 5)
+            self.capacity, self.num_classes, self.events = 64, 5, {}
+            self.clear, self.retrieve = self._bank.clear, self._bank.retrieve
+            self.state_dict, self.load_state_dict = (
+                self._bank.state_dict,
+                self._bank.load_state_dict,
+            )
+
+        def add(self, images, uncertainty=None, labels=None, features=None):
+            assert uncertainty.isfinite().all()
+            self._bank.add(images, uncertainty, labels)
+
+        def __len__(self):
+            return len(self._bank)
+
+    own, ours = adapt(make_net(), "rotta", Own()), adapt(make_net(), "rotta", build("fifo", 5))
+    for adapter in (own, ours):
+        adapter(make_images(40))
+        with pytest.MonkeyPatch.context() as patched:
+            logits = torch.full((30, 5), float("nan"))
+            patched.setattr(type(adapter.network), "_forward", lambda *_: logits)  # noqa: B023
+            assert adapter(make_images(30, seed=1)).isfinite().all()
+        adapter(make_images(40, seed=2))
+    assert equal(own.state_dict(), ours.state_dict())
+    assert own.counts == ours.counts == {"updates": 1, "skipped": 1, "restored": 0}

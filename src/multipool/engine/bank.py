@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ class WatchedBank:
 
     def __init__(self, bank: Memory, seconds: dict[str, float]) -> None:
         self.bank, self.offered, self._seconds = bank, False, seconds
+        # Pixels are checked where they enter; a bank that can be told so need not read them again.
+        told = "checked" in inspect.signature(bank.add).parameters
+        self._known = {"checked": True} if told else {}
 
     def __len__(self) -> int:
         return len(self.bank)
@@ -46,6 +50,7 @@ class WatchedBank:
                 uncertainty=prediction.doubt,
                 labels=prediction.labels,
                 features=features,
+                **self._known,
             )
 
     def retrieve(self, n: int | None) -> Retrieved:

@@ -65,17 +65,20 @@ def check_width(features: Tensor | None, width: int) -> None:
         )
 
 
-def arrive(batch: Batch, describe: Descriptor | None, num_classes: int) -> Arrivals:
+def arrive(
+    batch: Batch, describe: Descriptor | None, num_classes: int, *, checked: bool = False
+) -> Arrivals:
     """Return the batch's descriptors, uncertainty and labels; one device-to-host copy.
 
     Values are checked here, from that same copy: pixels in [0, 1], finite uncertainty and
-    features, labels from -1 to ``num_classes`` - 1. ``describe=None`` computes no descriptor.
+    features, labels from -1 to ``num_classes`` - 1. ``describe=None`` computes no descriptor;
+    ``checked`` pixels are known to lie in [0, 1].
     """
     images, size = batch.images.detach(), len(batch.images)
     device = images.device
     described = _describe(batch, images, describe)
     # 8-bit pixels cannot leave the range, so they are not read.
-    bounds = _bounds(images) if images.dtype != torch.uint8 else ()
+    bounds = () if checked or images.dtype == torch.uint8 else _bounds(images)
     doubt, labels = batch.uncertainty, batch.labels
     given = [part.detach().to(device) for part in (doubt, labels) if part is not None]
     # All becomes float64 on the way; on an accelerator each call of its own would cost more.

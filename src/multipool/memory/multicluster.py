@@ -125,6 +125,8 @@ class MultiClusterMemory:
         uncertainty: Tensor | None = None,
         labels: Tensor | None = None,
         features: Tensor | None = None,
+        *,
+        checked: bool = False,
     ) -> None:
         """Take in a batch, one sample after another in stream order.
 
@@ -133,6 +135,7 @@ class MultiClusterMemory:
             uncertainty: ``(B,)`` prediction entropy in nats; missing: 0.
             labels: ``(B,)`` predicted classes, int; missing or unknown: -1.
             features: ``(B, D)``, read by the descriptor ``feature`` only.
+            checked: the caller knows that all pixels lie in [0, 1].
 
         Raises:
             ValueError: for anything else; the memory is then as before the call.
@@ -141,7 +144,9 @@ class MultiClusterMemory:
         self._store.check(images)
         if self.options.descriptor == "feature":
             check_width(batch.features, self._organiser.holdings.width)
-        arrivals = arrive(batch, DESCRIPTORS[self.options.descriptor], self.num_classes)
+        arrivals = arrive(
+            batch, DESCRIPTORS[self.options.descriptor], self.num_classes, checked=checked
+        )
         self._store.prepare(images)
         slots, rows = self._organiser.place(arrivals)
         self._store.write(slots, images, rows)

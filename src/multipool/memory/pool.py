@@ -63,11 +63,13 @@ class Pool(ABC):
         uncertainty: Tensor | None = None,
         labels: Tensor | None = None,
         features: Tensor | None = None,
+        *,
+        checked: bool = False,
     ) -> None:
         """Offer a batch, one sample after another; see :meth:`MultiClusterMemory.add`."""
         batch = check_batch(images, uncertainty, labels, features)
         self._store.check(images)
-        arrivals = arrive(batch, None, self.num_classes)
+        arrivals = arrive(batch, None, self.num_classes, checked=checked)
         self._store.prepare(images)
         slots, rows = self._place(arrivals)
         self._store.write(slots, images, rows)
