@@ -1,12 +1,16 @@
 """A naive multi-cluster memory, one sample at a time, straight from the design's sentences."""
 
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from multipool.memory.view import ClusterView, MemberView
+
+sys.path.insert(0, str(Path(__file__).parent))  # for memory_streams
 
 
 def describe(image, name, feature):

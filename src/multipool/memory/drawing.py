@@ -15,7 +15,7 @@ Draw = Callable[[MemberView, np.random.Generator], Whole]
 
 def random(members: MemberView, generator: np.random.Generator) -> Whole:
     """Take members at random: one permutation."""
-    return generator.permutation(len(members)).astype(np.int64)
+    return generator.permutation(len(members)).astype(np.int64, copy=False)
 
 
 def newest(members: MemberView, generator: np.random.Generator) -> Whole:
@@ -43,9 +43,10 @@ def draw(
     if counts is None:
         return order(members, generator)[:n]
     chosen, start = [], 0
-    for cluster, share in enumerate(counts):
-        chosen.append(order(view.of(cluster), generator)[:share] + start)
-        start += int(view.sizes[cluster])
+    for size, share in zip(view.sizes.tolist(), counts, strict=True):
+        own = members.take(slice(start, start + size))
+        chosen.append(order(own, generator)[:share] + start)
+        start += size
     rows = np.concatenate(chosen)
     if fill:
         rest = np.ones(len(members), dtype=bool)
