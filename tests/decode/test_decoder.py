@@ -2,13 +2,12 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multipool.decode import SequenceDecoder
 
 BATCH = 64
-OVERSURE = 4.0  # networks are surer of themselves than they are right
 
 
 def in_batches(decoder, logits, size=BATCH):
@@ -19,6 +18,7 @@ def error(scores, labels):
     return (scores.argmax(dim=1) != labels).float().mean().item()
 
 
+@settings(max_examples=30)
 @given(
     classes=st.integers(2, 7),
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),
@@ -36,6 +36,7 @@ def test_rows_are_finite_log_probabilities(classes, sizes, scale, seed):
         torch.testing.assert_close(answer.exp().sum(dim=1), torch.ones(size))
 
 
+@settings(max_examples=20)
 @given(seed=st.integers(0, 200), shift=st.floats(-50, 50), stay=st.sampled_from([0.0, 0.9]))
 def test_a_constant_added_to_a_sample_changes_nothing(classes_of_logits, seed, shift, stay):
     logits = classes_of_logits(stay, seed)
@@ -45,6 +46,7 @@ def test_a_constant_added_to_a_sample_changes_nothing(classes_of_logits, seed, s
     )
 
 
+@settings(max_examples=20)
 @given(seed=st.integers(0, 200), order=st.permutations(range(5)), stay=st.sampled_from([0.0, 0.9]))
 def test_classes_have_no_order(classes_of_logits, seed, order, stay):
     logits = classes_of_logits(stay, seed)
@@ -64,16 +66,17 @@ def classes_of_logits():
     return make
 
 
-@pytest.mark.parametrize("size", [1, 16, 64])
+@pytest.mark.parametrize("size", [1, 64])
+@pytest.mark.parametrize(("sharp", "bias"), [(1.0, 1.0), (4.0, 1.5)])  # unsure, and too sure
 @pytest.mark.parametrize("classes", [10, 200])
 def test_a_weak_biased_model_on_samples_without_order_is_left_alone(
-    classes_of, logits_of, classes, size
+    classes_of, logits_of, classes, sharp, bias, size
 ):
     labels = classes_of(1500, classes, 0.0, 3)
-    logits = OVERSURE * logits_of(labels, classes, 2.5, 4, bias=1.5)
+    logits = sharp * logits_of(labels, classes, 2.5, 4, bias)
     decoder = SequenceDecoder(classes)
     answer = in_batches(decoder, logits, size)
-    assert abs(error(answer, labels) - error(logits, labels)) <= 0.001
+    assert abs(error(answer, labels) - error(logits, labels)) <= 0.002
     assert decoder.persistence == 0.0
     torch.testing.assert_close(answer[-64:], logits[-64:].log_softmax(dim=1))
 
@@ -90,9 +93,9 @@ def test_a_sure_model_with_many_classes_on_samples_without_order_is_left_alone(
 
 def test_a_new_bias_does_not_look_like_order(classes_of, logits_of):
     labels = classes_of(2048, 10, 0.0, 7)
-    logits = OVERSURE * logits_of(labels, 10, 2.0, 8)
+    logits = 4 * logits_of(labels, 10, 2.0, 8)
     for domain in range(4):
-        logits[512 * domain : 512 * (domain + 1), domain] += 1.5 * OVERSURE
+        logits[512 * domain : 512 * (domain + 1), domain] += 6.0
     answer = in_batches(SequenceDecoder(10), logits)
     assert error(answer, labels) <= error(logits, labels) + 0.001
 
@@ -169,11 +172,10 @@ def test_the_estimate_is_near_the_accuracy_of_a_calibrated_model(classes_of):
     labels = classes_of(2000, 10, 0.9, 46)
     generator = torch.Generator().manual_seed(47)
     # With Gaussian noise of variance v, logits x / v are the exact log likelihoods.
-    seen = torch.nn.functional.one_hot(labels, 10) + 0.7 * torch.randn(
-        2000, 10, generator=generator
-    )
+    noise = 0.5 * torch.randn(2000, 10, generator=generator)
+    seen = torch.nn.functional.one_hot(labels, 10) + noise
     decoder = SequenceDecoder(10, window=2000)
-    answer = in_batches(decoder, seen / 0.49)
+    answer = in_batches(decoder, seen / 0.25)
     assert decoder.estimate == pytest.approx(1 - error(answer, labels), abs=0.02)
     assert decoder.estimate == pytest.approx(answer.exp().amax(dim=1).mean().item(), abs=1e-5)
 

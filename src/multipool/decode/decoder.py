@@ -21,6 +21,7 @@ from multipool.decode.order import (
     products,
     running_mean,
 )
+from multipool.decode.sharpen import choose_factor, sureness
 from multipool.decode.state import State, read
 
 _FLOOR = -80.0  # of log posteriors: exp of it is still a normal float32
@@ -111,7 +112,8 @@ class SequenceDecoder:
 def advance(state: State, logits: Tensor, window: int) -> tuple[Array, State]:
     """Return log posteriors ``(B, L)`` of float64 logits and the state after them."""
     logits = logits - logits.amax(dim=1, keepdim=True)
-    heats = torch.tensor(TEMPERATURES, dtype=torch.float64)[:, None]
+    sure = discounted(state.sureness, sureness(logits), window)
+    heats = torch.tensor(TEMPERATURES, dtype=torch.float64)[:, None] / choose_factor(sure)
     emissions: Array = (logits[:, None] / heats).softmax(dim=2).numpy()  # (B, T, L)
     plain = np.ascontiguousarray(emissions[:, 0])
     state, before = _order(state, plain, window), state
@@ -125,20 +127,22 @@ def advance(state: State, logits: Tensor, window: int) -> tuple[Array, State]:
     evidence = discounted(evidence, np.log(gained * plain.shape[1]), window)
     last = normalised(prior[-LAGS:] * each[-LAGS:])
     belief = believe(evidence, float(state.marginal_evidence))
+    answer: Array = logits.log_softmax(dim=1).numpy()
     used = np.flatnonzero(belief.weights)
     if len(used):
         each, stay = each[:, used], STAY[used]
         both = normalised(prior[:, used] * each * predict_back(each, stay, state.lag))
-        posterior = (1 - belief.gate) * plain + np.einsum("g,bgl->bl", belief.weights[used], both)
+        posterior = np.einsum("g,bgl->bl", belief.weights[used], both)
+        posterior += (1 - belief.gate) * np.exp(answer)
         answer = np.log(np.maximum(posterior, np.finfo(float).tiny))
-    else:
-        posterior, answer = plain, logits.log_softmax(dim=1).numpy()
-    confidence = np.concatenate([before.confidence, posterior.max(axis=1)])[-window:]
+    highest = np.exp(answer.max(axis=1))
+    confidence = np.concatenate([before.confidence, highest])[-window:]
     return answer, replace(
         state,
         recent=np.concatenate([before.recent, emissions])[-LAGS:],
         filtered=np.concatenate([filtered, last])[-LAGS:],
         evidence=evidence,
+        sureness=sure,
         confidence=confidence,
         seen=before.seen + len(plain),
     )

@@ -13,6 +13,7 @@ from multipool.core import brief, check_plain
 from multipool.decode.bank import CHAINS, TEMPERATURES
 from multipool.decode.chains import Array
 from multipool.decode.order import LAGS
+from multipool.decode.sharpen import FACTORS
 
 _MOST_SEEN = 2**53
 _SHARES = ("recent", "filtered", "marginal")  # each row a distribution over the classes
@@ -28,6 +29,7 @@ class State:
     agreement: Array  # (K,) of the lags
     marginal: Array  # (L,) how often each class was predicted
     marginal_evidence: Array  # ()
+    sureness: Array  # (S + 1,) of the model at each factor, not of logarithms
     confidence: Array  # (up to window,) highest posteriors of the last samples
     lag: int = 1
     seen: int = 0
@@ -42,6 +44,7 @@ class State:
             agreement=np.zeros(LAGS),
             marginal=np.full(classes, 1 / classes),
             marginal_evidence=np.zeros(()),
+            sureness=np.zeros(len(FACTORS) + 1),
             confidence=np.zeros(0),
         )
 
