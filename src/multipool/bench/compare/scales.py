@@ -61,7 +61,8 @@ _TINY = Kind("ptta", "tiny-imagenet-c", "resnet18", "tinyimagenet200_resnet18.sa
 
 _SMALL = (
     _SHAPES,
-    replace(_SHAPES, name="gamma-1", gamma=1.0),
+    # A hundred classes need long domains to be correlated at all.
+    replace(_SHAPES, name="gamma-0.01", gamma=0.01, length=1000, domains=2),
     replace(_SHAPES, name="ctta", protocol="ctta"),
     replace(_SHAPES, name="recurring", protocol="recurring", length=75, rounds=4),
     replace(_SHAPES, name="gradual", protocol="gradual"),
