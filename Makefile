@@ -27,18 +27,19 @@ gpu:
 soak: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -s
 
-# The extension under the address and undefined-behaviour sanitizers, in a copy of the package.
+# The extensions under the address and undefined-behaviour sanitizers, in a copy of the package.
 SANITIZED := build/sanitize
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g
 sanitize: $(READY)
 	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -r src/multipool $(SANITIZED)/
-	rm -f $(SANITIZED)/multipool/memory/_decide*.so
+	rm -f $(SANITIZED)/multipool/memory/_decide*.so $(SANITIZED)/multipool/decode/_chains*.so
 	CFLAGS="$(SANITIZERS)" LDFLAGS="$(SANITIZERS)" $(BIN)/python setup.py --quiet build_ext --force \
 		--build-temp $(SANITIZED)/temp --build-lib $(SANITIZED)
 	test -f $(SANITIZED)/multipool/memory/_decide*.so
+	test -f $(SANITIZED)/multipool/decode/_chains*.so
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 OMP_NUM_THREADS=1 \
-		PYTHONPATH=$(SANITIZED) $(BIN)/python -m pytest -p no:cacheprovider tests/memory \
+		PYTHONPATH=$(SANITIZED) $(BIN)/python -m pytest -p no:cacheprovider tests/memory tests/decode \
 		tests/fuzz/test_extension_calls.py tests/fuzz/test_memory_calls.py
 
 bench: $(READY)

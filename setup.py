@@ -1,4 +1,4 @@
-"""The one compiled part: optional, so that without a compiler numpy decides instead."""
+"""The compiled parts: optional, so that without a compiler numpy decides instead."""
 
 import os
 import sysconfig
@@ -10,18 +10,28 @@ FLAGS = [] if os.name == "nt" else ["-O3", "-ffp-contract=off", "-fno-math-errno
 # One binary for Python 3.11 and later; free-threaded builds have no such interface.
 LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
+
+def extension(name: str, sources: list[str], headers: list[str]) -> Extension:
+    """Return a part of the package that is left out where it cannot be compiled."""
+    folder = f"src/{name.rpartition('.')[0].replace('.', '/')}"
+    return Extension(
+        name,
+        [f"{folder}/{source}.c" for source in sources],
+        depends=[f"{folder}/{header}.h" for header in headers],
+        define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
+        extra_compile_args=FLAGS,
+        libraries=[] if os.name == "nt" else ["m"],
+        py_limited_api=LIMITED,
+        optional=True,
+    )
+
+
 setup(
     ext_modules=[
-        Extension(
-            "multipool.memory._decide",
-            [f"src/multipool/memory/{name}.c" for name in ("decide", "checks", "clusters", "merge")],
-            depends=["src/multipool/memory/decide.h"],
-            define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
-            extra_compile_args=FLAGS,
-            libraries=[] if os.name == "nt" else ["m"],
-            py_limited_api=LIMITED,
-            optional=True,
-        )
+        extension(
+            "multipool.memory._decide", ["decide", "checks", "clusters", "merge"], ["decide"]
+        ),
+        extension("multipool.decode._chains", ["chains"], []),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
 )

@@ -24,11 +24,11 @@ def make_logits(labels, classes, signal, seed, bias=0.0):
     return logits
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def classes_of():
     return make_classes
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def logits_of():
     return make_logits

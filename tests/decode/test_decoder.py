@@ -38,8 +38,8 @@ def test_rows_are_finite_log_probabilities(classes, sizes, scale, seed):
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 200), shift=st.floats(-50, 50), stay=st.sampled_from([0.0, 0.9]))
-def test_a_constant_added_to_a_sample_changes_nothing(classes_of_logits, seed, shift, stay):
-    logits = classes_of_logits(stay, seed)
+def test_a_constant_added_to_a_sample_changes_nothing(stream_of, seed, shift, stay):
+    logits = stream_of(stay, seed)
     moved = logits + shift * torch.linspace(-1, 1, len(logits), dtype=torch.float64)[:, None]
     torch.testing.assert_close(
         in_batches(SequenceDecoder(5), moved), in_batches(SequenceDecoder(5), logits)
@@ -48,8 +48,8 @@ def test_a_constant_added_to_a_sample_changes_nothing(classes_of_logits, seed, s
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 200), order=st.permutations(range(5)), stay=st.sampled_from([0.0, 0.9]))
-def test_classes_have_no_order(classes_of_logits, seed, order, stay):
-    logits = classes_of_logits(stay, seed)
+def test_classes_have_no_order(stream_of, seed, order, stay):
+    logits = stream_of(stay, seed)
     torch.testing.assert_close(
         in_batches(SequenceDecoder(5), logits[:, order]),
         in_batches(SequenceDecoder(5), logits)[:, order],
@@ -57,11 +57,9 @@ def test_classes_have_no_order(classes_of_logits, seed, order, stay):
 
 
 @pytest.fixture(scope="module")
-def classes_of_logits():
-    from conftest import make_classes, make_logits
-
+def stream_of(classes_of, logits_of):
     def make(stay, seed):
-        return make_logits(make_classes(100, 5, stay, seed), 5, 2.0, seed).double()
+        return logits_of(classes_of(100, 5, stay, seed), 5, 2.0, seed).double()
 
     return make
 

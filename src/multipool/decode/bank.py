@@ -13,7 +13,9 @@ _STAYS = (0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99)
 _SOFT_STAYS = (0.9, 0.98)  # of the chains above temperature 1, which matter for long runs only
 
 STAY = np.array([*_STAYS, *(stay for _ in TEMPERATURES[1:] for stay in _SOFT_STAYS)])  # (G,)
-HEAT = np.array([0] * len(_STAYS) + [t for t in (1, 2) for _ in _SOFT_STAYS])  # (G,) which one
+HEAT = np.array(
+    [0] * len(_STAYS) + [t for t in (1, 2) for _ in _SOFT_STAYS], dtype=np.int64
+)  # (G,)
 CHAINS = len(STAY)
 
 _GATING = len(_STAYS)  # the chains of temperature 1 decide alone whether there is persistence

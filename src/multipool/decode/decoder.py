@@ -11,7 +11,8 @@ from torch import Tensor
 
 from multipool.core import check_plain
 from multipool.decode.bank import HEAT, STAY, TEMPERATURES, Belief, believe
-from multipool.decode.chains import Array, normalised, predict, predict_back
+from multipool.decode.chains import Array, normalised
+from multipool.decode.compiled import predict, predict_back
 from multipool.decode.order import (
     LAGS,
     agreements,
@@ -122,16 +123,15 @@ def advance(state: State, logits: Tensor, window: int) -> tuple[Array, State]:
         # The chains of another lag start afresh, even with what they compete against.
         filtered = before.recent[:, HEAT]
         evidence = np.full(len(STAY), max(0.0, float(before.marginal_evidence)))
-    each = emissions[:, HEAT]  # (B, G, L)
-    prior, gained = predict(each, filtered[LAGS - state.lag :], STAY, state.lag)
+    prior, gained = predict(emissions, HEAT, filtered[LAGS - state.lag :], STAY, state.lag)
     evidence = discounted(evidence, np.log(gained * plain.shape[1]), window)
-    last = normalised(prior[-LAGS:] * each[-LAGS:])
+    last = normalised(prior[-LAGS:] * emissions[-LAGS:, HEAT])
     belief = believe(evidence, float(state.marginal_evidence))
     answer: Array = logits.log_softmax(dim=1).numpy()
     used = np.flatnonzero(belief.weights)
     if len(used):
-        each, stay = each[:, used], STAY[used]
-        both = normalised(prior[:, used] * each * predict_back(each, stay, state.lag))
+        after = predict_back(emissions, HEAT[used], STAY[used], state.lag)
+        both = normalised(prior[:, used] * emissions[:, HEAT[used]] * after)
         posterior = np.einsum("g,bgl->bl", belief.weights[used], both)
         posterior += (1 - belief.gate) * np.exp(answer)
         answer = np.log(np.maximum(posterior, np.finfo(float).tiny))

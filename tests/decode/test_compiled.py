@@ -1,0 +1,104 @@
+"""The compiled chains: bit for bit those of numpy, and nothing unsound gets in."""
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+from multipool.decode import SequenceDecoder, chains, compiled
+
+needs_compiled = pytest.mark.skipif(
+    not compiled.available(), reason="the chains were not compiled, or are switched off"
+)
+
+
+def make(classes, lag, size=11):
+    generator = np.random.default_rng(classes + lag)
+    return {
+        "emissions": generator.dirichlet(np.full(classes, 0.1), size=(size, 3)),
+        "heat": np.array([0, 2, 1, 0]),
+        "before": generator.dirichlet(np.ones(classes), size=(lag, 4)),
+        "stay": generator.random(4),
+        "lag": lag,
+    }
+
+
+@needs_compiled
+@pytest.mark.parametrize("lag", [1, 3, 8, 12])
+@pytest.mark.parametrize("classes", [2, 7, 8, 9, 100, 128, 129, 1000])
+def test_both_ways_say_the_same_bit_for_bit(classes, lag):
+    case = make(classes, lag)
+    each = case["emissions"][:, case["heat"]]
+    expected = chains.predict(each, case["before"], case["stay"], lag)
+    for found, value in zip(compiled.predict(**case), expected, strict=True):
+        np.testing.assert_array_equal(found, value)
+    del case["before"]
+    np.testing.assert_array_equal(
+        compiled.predict_back(**case), chains.predict_back(each, case["stay"], lag)
+    )
+
+
+def in_batches(logits):
+    decoder = SequenceDecoder(logits.shape[1])
+    return torch.cat([decoder(piece) for piece in logits.split(50)])
+
+
+@needs_compiled
+def test_a_decoder_answers_alike_without_the_compiled_chains(classes_of, logits_of, monkeypatch):
+    logits = logits_of(classes_of(300, 10, 0.95, 1), 10, 2.5, 2)
+    with_them = in_batches(logits)
+    monkeypatch.setenv("MULTIPOOL_COMPILED", "0")
+    assert not compiled.available()
+    assert torch.equal(with_them, in_batches(logits))
+
+
+def test_chains_of_another_version_are_not_used(monkeypatch):
+    old = ModuleType("_chains")
+    old.VERSION = compiled.VERSION - 1
+    monkeypatch.setattr(compiled, "_chains", old)
+    assert not compiled.available()
+    assert compiled.predict(**make(5, 1))[0].shape == (11, 4, 5)
+
+
+@needs_compiled
+@pytest.mark.parametrize(
+    ("position", "change"),
+    [
+        (0, lambda old: old.astype(np.float32)),
+        (0, lambda old: old[:0]),
+        (0, lambda old: old[0]),
+        (0, lambda old: np.asfortranarray(old)),
+        (1, lambda old: old.astype(np.float64)),
+        (1, lambda old: old + 1),
+        (1, lambda old: old - 1),
+        (1, lambda old: old[1:]),
+        (2, lambda old: old[1:]),
+        (2, lambda old: old[:, 1:].copy()),
+        (3, lambda old: old[1:]),
+        (4, lambda old: 0),
+        (4, lambda old: -1),
+        (4, lambda old: 2**40),
+        (6, lambda old: old[1:]),
+        (6, lambda old: np.frombuffer(old.tobytes()).reshape(old.shape)),
+        (7, lambda old: old[:, 1:].copy()),
+        (7, lambda old: None),
+    ],
+)
+def test_unsound_arguments_are_refused(position, change):
+    case = make(6, 2)
+    arguments = [*case.values(), False, np.zeros((11, 4, 6)), np.zeros((11, 4))]
+    arguments[position] = change(arguments[position])
+    with pytest.raises((ValueError, TypeError, BufferError)):
+        compiled._chains.predict(*arguments)
+
+
+@needs_compiled
+def test_an_array_to_be_written_must_not_be_shared():
+    case = make(4, 1, size=4)
+    case["heat"] = np.array([0, 0, 0])  # as many chains as temperatures
+    case.update(before=case["before"][:, :3].copy(), stay=case["stay"][:3])
+    before = case["emissions"].copy()
+    with pytest.raises(ValueError, match="shares"):
+        compiled._chains.predict(*case.values(), False, case["emissions"], np.zeros((4, 3)))
+    np.testing.assert_array_equal(case["emissions"], before)
