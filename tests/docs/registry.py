@@ -57,12 +57,12 @@ WITHOUT_ROWS: dict[Key, str] = {
     (RESULTS, "Streams and memories, measured", "memory | imbalance"): (
         "facts of a memory while it ran, of result.json files that were not kept"
     ),
-    ("docs/compare.md", "The kinds of stream", "name | stream"): "names streams, measures nothing",
     ("README.md", "Methods", "name | takes a memory"): "repeats what docs/results.md says",
 }
 
 # Pages whose tables are measurements in place, each with its command beside it.
 PAGES_WITHOUT_ROWS: dict[str, str] = {
+    "docs/compare.md": "its small comparison is made again by its command, from embedded data",
     "docs/corruptions.md": "agreement, speed and parameters: no stream was run",
     "docs/diagnostics.md": "facts of memories and streams: no error is compared",
     "docs/guard.md": "what the guard sees and costs; its whole streams are in results.md",
