@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import time
 from collections.abc import Iterator
@@ -26,6 +27,10 @@ class WatchedBank:
         # Pixels are checked where they enter; a bank that can be told so need not read them again.
         told = "checked" in inspect.signature(bank.add).parameters
         self._known = {"checked": True} if told else {}
+
+    def twin(self) -> WatchedBank:
+        """Return a bank like this one, of its own."""
+        return WatchedBank(copy.deepcopy(self.bank), self._seconds)
 
     def __len__(self) -> int:
         return len(self.bank)

@@ -32,6 +32,16 @@ class Stateful(Protocol):
 Kept = Mapping[str, Tensor | Stateful]
 
 
+class Record(Protocol):
+    """What is kept on the host: saved, loaded and reset, but not guarded."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return everything that moves, flat."""
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over a saved state, or raise ``ValueError`` and stay as it was."""
+
+
 @dataclass(frozen=True)
 class Context:
     """What every method is given besides its own hyperparameters."""
@@ -67,6 +77,8 @@ class Method(ABC):
     name: ClassVar[str]
     Config: ClassVar[type]
     takes_memory: ClassVar[str | None] = None  # name of the method's own pool, if it has one
+    prefers: ClassVar[str | None] = None  # a bank it takes by default in place of its own pool
+    decodes: ClassVar[str] = "none"  # how its answers are decoded unless somebody says otherwise
     needs_source: ClassVar[bool] = False
     one_pass: ClassVar[bool] = False  # learns by :meth:`train` while it predicts
     self_training: ClassVar[bool] = True  # learns from its own predictions, so it may collapse
@@ -101,6 +113,14 @@ class Method(ABC):
     def banks(self) -> dict[str, WatchedBank]:
         """Return the banks by the names they are saved under."""
         return {} if self._bank is None else {"memory": self._bank}
+
+    def records(self) -> Mapping[str, Record]:
+        """Return what is kept on the host, by the names it is saved under; none by default."""
+        return {}
+
+    def facts(self) -> dict[str, object]:
+        """Return what observers are told besides the rest; nothing by default."""
+        return {}
 
     def keeps(self) -> Kept:
         """Return all that learning changes: tensors, or what has a ``state`` of tensors."""

@@ -49,6 +49,7 @@ class Observers:
         clusters = getattr(memory, "clusters", None)
         if clusters is not None:
             facts["sizes"] = [int(s) for s in clusters.sizes]
+        facts |= self._state.facts()
         if event is not None:
             facts["event"] = event
         self._news.append(facts)

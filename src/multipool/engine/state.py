@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from multipool.core import numpy_generator, numpy_state, restore_numpy, torch_generator
-from multipool.engine.method import Kept, Method
+from multipool.engine.method import Kept, Method, Record
 from multipool.engine.recovery import Recovery
 from multipool.engine.saving import check_state
 from multipool.memory import Memory
@@ -39,11 +39,21 @@ class State:
         self._method, self.numbers = method, method.numbers
         self.tensors = named_tensors(method.keeps())
         self.recovery: Recovery | None = None
+        self.companions: dict[str, Record] = {}  # what the adapter itself keeps on the host
 
     @property
     def banks(self) -> dict[str, Memory]:
         """The banks by the names they are saved under."""
         return {name: watched.bank for name, watched in self._method.banks().items()}
+
+    @property
+    def parts(self) -> dict[str, Record]:
+        """What has a state of its own, by the names it is saved under: banks and records."""
+        return {**self.banks, **self._method.records(), **self.companions}
+
+    def facts(self) -> dict[str, object]:
+        """Return what the method has to tell observers."""
+        return self._method.facts()
 
     @property
     def memory(self) -> Memory | None:
@@ -57,7 +67,7 @@ class State:
         state |= {_NUMBER + k: torch.tensor(v) for k, v in self.numbers.items()}
         state[_DRAWS] = numpy_state(method.draws)
         state[_NOISE] = method.noise.get_state().clone()
-        for name, bank in self.banks.items():
+        for name, bank in self.parts.items():
             state |= {f"{name}.{k}": v for k, v in bank.state_dict().items()}
         if self.recovery is not None:
             state |= self.recovery.state_dict()
@@ -68,7 +78,7 @@ class State:
         if not isinstance(state, Mapping):
             raise ValueError(f"a state is a dict of tensors, got {type(state).__name__}")
         method, own, stored = self._method, dict(state), {}
-        for bank in self.banks:
+        for bank in self.parts:
             names = [k for k in own if str(k).startswith(f"{bank}.")]
             stored[bank] = {k.removeprefix(f"{bank}."): own.pop(k) for k in names}
         check_state(own, self._expected(), method.name)
@@ -87,13 +97,13 @@ class State:
     def _restore_banks(self, stored: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Give each bank its state; if one refuses, those before it get back what they had."""
         done: dict[str, dict[str, Tensor]] = {}
-        for name, bank in self.banks.items():
+        for name, bank in self.parts.items():
             before = bank.state_dict() if len(stored) > 1 else {}
             try:
                 bank.load_state_dict(stored[name])
             except ValueError:
                 for earlier, had in done.items():
-                    self.banks[earlier].load_state_dict(had)
+                    self.parts[earlier].load_state_dict(had)
                 raise
             done[name] = before
 

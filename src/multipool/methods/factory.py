@@ -18,7 +18,7 @@ from multipool.ops import Network
 
 def adapt(
     model: nn.Module,
-    method: str = "rotta",
+    method: str = "multipool",
     memory: str | Memory | None = None,
     num_classes: int | None = None,
     source: object | None = None,
@@ -32,6 +32,7 @@ def adapt(
     precision: str = "float32",
     compile: bool = False,  # noqa: A002  (the word users know from torch)
     reset_every: int | None = None,
+    decode: str | None = None,
 ) -> Adapter:
     """Wrap ``model`` so that it learns from the unlabelled images it predicts.
 
@@ -56,8 +57,13 @@ def adapt(
         compile: run the passes through ``torch.compile``.
         reset_every: go back to the source model and an empty memory after every so many batches,
             as RDumb does; works around any method. Left out: never, or what the method says.
+        decode: ``"sequence"`` reads the logits in the order of the stream and returns log
+            posteriors, ``"none"`` returns the method's logits as they are. Left out:
+            ``"sequence"`` for ``multipool``, ``"none"`` for published methods; see
+            ``docs/decoder.md``.
     """
     _check_model(model)
+    kind = lookup(METHODS, method, "method")
     setup = Setup(
         num_classes=num_classes if num_classes is not None else _classes_of(model),
         seed=seed,
@@ -69,6 +75,7 @@ def adapt(
         precision=precision,
         compile=compile,
         reset_every=reset_every,
+        decode=kind.decodes if decode is None else decode,
     )
     bank = memory if isinstance(memory, Memory) else None
     return _make(model, method, options or {}, setup, bank, source)
@@ -152,7 +159,10 @@ def _bank(kind: type[Method], setup: Setup, own: Memory | None) -> Memory | None
                 "memory must be a name or a bank with add and retrieve, "
                 f"got {type(memory).__name__}"
             )
-        name = kind.takes_memory if memory in (None, "single") else str(memory)
+        own_pool = memory in (None, "single")
+        name = kind.takes_memory if own_pool else str(memory)
+        if memory is None and kind.prefers is not None:
+            name = kind.prefers
         return build(name, setup.num_classes, seed=setup.seed, **options)  # type: ignore[arg-type]
     if options:
         raise ValueError("memory_options go with a memory's name; this one is built already")

@@ -8,6 +8,7 @@ from multipool.methods.cotta import CoTTA
 from multipool.methods.eata import EATA
 from multipool.methods.lame import LAME
 from multipool.methods.mecta import MECTA
+from multipool.methods.multipool import MultiPool
 from multipool.methods.neo import NEO
 from multipool.methods.note import NOTE
 from multipool.methods.petta import PeTTA
@@ -22,6 +23,7 @@ from multipool.methods.tent import TENT
 from multipool.methods.tribe import TRIBE
 
 METHODS: dict[str, type[Method]] = {
+    "multipool": MultiPool,
     "source": Source,
     "bn": BN,
     "pl": PL,

@@ -8,8 +8,9 @@ each normalisation layer treats each group with its own branch and policy, in gr
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -21,12 +22,20 @@ from multipool.ops.host import keep_freed
 from multipool.ops.normalise import LayerState, Policy, frozen
 
 
+class Layers(Protocol):
+    """What a pass knows about each normalisation layer; a :class:`Branch` is one."""
+
+    @property
+    def layers(self) -> Sequence[LayerState]:
+        """One state a layer, in the order of the network."""
+
+
 @dataclass(frozen=True)
 class Group:
     """Images ``(M, C, H, W)`` and how their network normalises."""
 
     images: Tensor
-    branch: Branch
+    branch: Layers
     policy: Policy
 
 
@@ -34,10 +43,18 @@ class _Steering:
     """Which branch and policy treat which rows in the pass under way; shared by all layers."""
 
     def __init__(self) -> None:
-        self.plan: list[tuple[Branch, Policy, int]] = []
+        self.plan: list[tuple[Layers, Policy, int]] = []
 
     def __getstate__(self) -> dict[str, object]:
         return {"plan": []}  # of a pass that is over; it names other networks' branches
+
+
+class _ReachedError(Exception):
+    """Ends a pass at a layer; never leaves :meth:`Network.before_norm`."""
+
+    def __init__(self, x: Tensor) -> None:
+        super().__init__()
+        self.x = x
 
 
 class Norm(nn.Module):
@@ -166,6 +183,29 @@ class Network(nn.Module):
             from_source = (self.source, frozen, len(images))
             self._steering.plan = [from_source]
         return self._forward(images)
+
+    def before_norm(self, images: Tensor, index: int) -> Tensor:
+        """Return what normalisation layer ``index`` of the source model is given ``(B, C, ...)``.
+
+        What comes after the layer is not computed.
+        """
+        source = self.require_source("before_norm")
+        target = source.layers[index]
+
+        def until(x: Tensor, state: LayerState) -> Tensor:
+            if state is target:
+                raise _ReachedError(x)
+            return frozen(x, state)
+
+        self._steering.plan = [(source, until, len(images))]
+        try:
+            self.body(images.to(self._dtype))
+        except _ReachedError as reached:
+            return reached.x
+        except RuntimeError:
+            self._check_channels(images)
+            raise
+        raise ValueError(f"the model has normalisation layer {index} but never runs it")
 
     def features(self) -> Tensor:
         """Return the penultimate features ``(M, D)`` of the last pass: the last layer's input."""

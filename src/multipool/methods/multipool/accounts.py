@@ -1,0 +1,82 @@
+"""What is counted for each pool, on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from multipool.methods.multipool.router import Event
+
+KINDS = ("created", "recalled", "merged", "split")
+
+
+@dataclass(frozen=True)
+class PoolInfo:
+    """What there is to know about a pool."""
+
+    samples: int
+    created: int  # index of its first image in the stream
+    last_used: int  # of its last one
+    active: bool  # whether the last image was its
+    share: float  # of the stream
+    trust: float  # weight of its own statistics beside the source's
+
+
+class Accounts:
+    """Class counts, updates and images since the last one, for each of ``most`` pools."""
+
+    def __init__(self, most: int, num_classes: int) -> None:
+        self.counts = np.zeros((most, num_classes))  # predicted classes
+        self.updates = np.zeros(most, dtype=np.int64)
+        self.waiting = np.zeros(most, dtype=np.int64)  # images since the last update
+        self.events = np.zeros(len(KINDS), dtype=np.int64)
+
+    def note(self, event: Event) -> None:
+        """Count an event, and let the accounts of its pools follow."""
+        self.events[KINDS.index(event.kind)] += 1
+        if event.kind == "merged":
+            for values in (self.counts, self.updates, self.waiting):
+                values[event.pool] += values[event.other]
+            self._close(event.other)
+        elif event.kind in ("created", "split"):
+            self._close(event.pool)
+            if event.kind == "split":
+                self._close(event.other)
+
+    def add(self, pool: int, labels: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+        """Count images by their predicted class."""
+        known = labels[labels >= 0]
+        self.counts[pool] += np.bincount(known, minlength=self.counts.shape[1])
+        self.waiting[pool] += len(labels)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for name in self._arrays():
+            getattr(self, name).fill(0)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return all counts."""
+        return {name: torch.from_numpy(getattr(self, name).copy()) for name in self._arrays()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over saved counts, or raise ``ValueError`` and stay as it was."""
+        for name in self._arrays():
+            own, given = getattr(self, name), state.get(name)
+            sound = given is not None and given.shape == own.shape and bool((given >= 0).all())
+            if not sound:
+                raise ValueError(f"the pools' state has no sound '{name}' of shape {own.shape}")
+        for name in self._arrays():
+            own = getattr(self, name)
+            own[...] = state[name].numpy().astype(own.dtype)
+
+    def _close(self, pool: int) -> None:
+        self.counts[pool] = 0
+        self.updates[pool] = self.waiting[pool] = 0
+
+    @staticmethod
+    def _arrays() -> tuple[str, ...]:
+        return ("counts", "updates", "waiting", "events")

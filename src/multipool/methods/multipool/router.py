@@ -1,0 +1,311 @@
+"""Which pool each image of the stream belongs to: found, recalled, split and merged on the way."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from multipool.core import numpy_generator
+from multipool.methods.multipool.rules import (
+    Floats,
+    Ints,
+    closest_pair,
+    distances,
+    likely_path,
+    whitener,
+)
+from multipool.methods.multipool.split import two_domains
+
+WINDOW = 32  # images that are judged together
+LEAST = 16  # images before anything can be called new
+RECENT = 512  # images kept to look for two domains at once, and to learn how images vary
+EVERY = 64  # images between two looks at the pools
+_SELDOM = 4  # looks between two searches for a second domain, which are expensive
+_LONG = 4000.0  # images over which their variation is averaged
+_CALM = 1000.0  # images over which a pool's centre is
+_TEMPER = 0.5  # neighbours in a stream are alike: one image counts half
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened to the pools; ``pool`` and ``other`` are their places in the table."""
+
+    kind: str  # created, recalled, merged (other into pool), split (other from pool)
+    pool: int
+    other: int = -1
+
+
+@dataclass(frozen=True)
+class Route:
+    """The pool of each image, ``(B,)``, and what happened on the way, in order."""
+
+    pools: Ints
+    events: list[Event] = field(default_factory=list)
+
+
+def fresh_pools(events: list[Event]) -> set[int]:
+    """Return the pools that have just begun: created, or parts of a split."""
+    made = {e.pool for e in events if e.kind in ("created", "split")}
+    return made | {e.other for e in events if e.kind == "split"}
+
+
+class Router:
+    """Keeps, for every domain met, the mean description of its images.
+
+    An image is described by a vector of ``width`` numbers. How images of one domain vary is learned
+    from the stream itself; in these units one threshold tells a new domain from a run of one class.
+
+    Args:
+        width: D.
+        most: pools at the most; the one longest unused makes room.
+        new: squared distance per dimension beyond which a window of images is a new domain.
+        same: below which two pools are one.
+        mixed: nats a sample that two domains in one pool must explain better than one.
+        seed: of the fits that look for two domains.
+    """
+
+    def __init__(
+        self, width: int, most: int, new: float, same: float, mixed: float, seed: int = 0
+    ) -> None:
+        self._new, self._same, self._mixed, self._seed = new, same, mixed, seed
+        self.centres = np.zeros((most, width))
+        self.weights = np.zeros(most)  # images in each centre; 0: the place is free
+        self.samples = np.zeros(most, dtype=np.int64)
+        self.created = np.full(most, -1, dtype=np.int64)  # index of the first image
+        self.used = np.full(most, -1, dtype=np.int64)  # index of the last one
+        self.covariance = np.zeros((width, width))
+        self.recent = np.zeros((RECENT, width))
+        self.owners = np.full(RECENT, -1, dtype=np.int64)  # pool of each recent image
+        # images seen, pool of the last one, images the covariance knows, last look, changes of pool
+        self.numbers = np.array([0, -1, 0, 0, 0], dtype=np.int64)
+        self._white: Floats | None = None  # follows from the covariance
+
+    @property
+    def active(self) -> int:
+        """The pool of the last image, -1 before the first."""
+        return int(self.numbers[1])
+
+    @property
+    def alive(self) -> Ints:
+        """The places that hold a pool."""
+        return np.flatnonzero(self.weights > 0)
+
+    def copy(self) -> Router:
+        """Return an independent router in the same state."""
+        twin = copy.copy(self)
+        for name in self._arrays():
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
+
+    def take(self, other: Router) -> None:
+        """Become what ``other``, a copy that went on, is."""
+        for name in self._arrays():
+            setattr(self, name, getattr(other, name))
+        self._white = other._white
+
+    def route(self, points: Floats) -> Route:
+        """Return the pool of each described image ``(B, D)``, in stream order, and learn them."""
+        events: list[Event] = []
+        if self.numbers[0] - self.numbers[3] >= EVERY:
+            self.numbers[3] = self.numbers[0]
+            self._learn_variation()
+            self._merge(events)
+            if self.numbers[0] // EVERY % _SELDOM == 0:
+                self._split(events)
+        parts = [
+            self._window(points[i : i + WINDOW], events) for i in range(0, len(points), WINDOW)
+        ]
+        return Route(np.concatenate(parts), events)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return everything that the next decisions depend on."""
+        return {name: torch.from_numpy(getattr(self, name).copy()) for name in self._arrays()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over a saved state, or raise ``ValueError`` and stay as it was."""
+        found = {}
+        for name in self._arrays():
+            own = getattr(self, name)
+            given = state.get(name)
+            if given is None or given.shape != own.shape or not bool(given.isfinite().all()):
+                raise ValueError(f"the router's state has no sound '{name}' of shape {own.shape}")
+            found[name] = given.numpy().astype(own.dtype)
+        if not -1 <= found["numbers"][1] < len(self.weights) or (found["numbers"] < -1).any():
+            raise ValueError("the router's state names a pool that it does not have")
+        for name, value in found.items():
+            setattr(self, name, value)
+        self._white = None
+
+    def clear(self) -> None:
+        """Forget all pools."""
+        fresh = Router(self.centres.shape[1], len(self.weights), self._new, self._same, self._mixed)
+        for name in self._arrays():
+            setattr(self, name, getattr(fresh, name))
+        self._white = None
+
+    # One window ---------------------------------------------------------------------------------
+
+    def _window(self, points: Floats, events: list[Event]) -> Ints:
+        """Return the pools of a few images; they are new if they and the last ones fit nowhere."""
+        if self.active < 0:
+            self._create(points, events)
+        if not self.covariance.any():
+            pools = np.full(len(points), self.active)
+            self._take(points, pools, events)
+            if self.numbers[0] >= LEAST:
+                self._learn_variation(start=True)
+            return pools
+        white = self._whitener()
+        pools = self._assign(points @ white, white)
+        before, owners = self._last(WINDOW - len(points))
+        window = np.concatenate([before, points])
+        known = np.concatenate([owners, pools])
+        if len(window) >= LEAST and self._is_new(window, known, white):
+            fresh = points if len(points) >= LEAST else window[-LEAST:]
+            pools = np.full(len(points), self._create(fresh, events))
+        self._take(points, pools, events)
+        return pools
+
+    def _assign(self, points: Floats, white: Floats) -> Ints:
+        alive = self.alive
+        costs = 0.5 * _TEMPER * points.shape[1] * distances(points, self.centres[alive] @ white)
+        start = int(np.searchsorted(alive, self.active))
+        path = likely_path(costs, start, self._stay())
+        return alive[path]
+
+    def _stay(self) -> float:
+        """Return how likely the next image is from the same pool, from how often it was."""
+        return float(np.clip(1 - (self.numbers[4] + 1) / (self.numbers[0] + 100), 0.5, 0.995))
+
+    def _is_new(self, window: Floats, pools: Ints, white: Floats) -> bool:
+        """Tell whether images lie, in the mean, beyond the threshold from their own pools."""
+        gap = (window - self.centres[pools]).mean(axis=0) @ white
+        expected = 1 / len(window) + 1 / max(1.0, float(self.weights[pools].mean()))
+        return float(gap @ gap) / len(gap) - expected > self._new
+
+    def _take(self, points: Floats, pools: Ints, events: list[Event]) -> None:
+        """Move the centres, and remember the images."""
+        count = len(points)
+        for pool in np.unique(pools).tolist():
+            mine = points[pools == pool]
+            weight = min(self.weights[pool], _CALM) + len(mine)
+            self.centres[pool] += (mine.mean(axis=0) - self.centres[pool]) * len(mine) / weight
+            self.weights[pool] = weight
+            self.samples[pool] += len(mine)
+            self.used[pool] = self.numbers[0] + int(np.flatnonzero(pools == pool)[-1])
+        steps = np.flatnonzero(np.diff(np.concatenate([[self.active], pools])))
+        made = {e.pool for e in events if e.kind == "created"}
+        events += [Event("recalled", int(pools[i])) for i in steps if int(pools[i]) not in made]
+        self.numbers[4] += len(steps)
+        self.recent = np.concatenate([self.recent[count:], points[-RECENT:]])
+        self.owners = np.concatenate([self.owners[count:], pools[-RECENT:]])
+        self.numbers[0] += count
+        self.numbers[1] = pools[-1]
+
+    def _create(self, points: Floats, events: list[Event]) -> int:
+        free = np.flatnonzero(self.weights == 0)
+        pool = int(free[0]) if len(free) else int(self.used.argmin())
+        self.owners[self.owners == pool] = -1
+        self.centres[pool] = points.mean(axis=0)
+        self.weights[pool] = 1e-9  # there, but whatever comes next decides where
+        self.samples[pool] = 0
+        self.created[pool] = self.used[pool] = self.numbers[0]
+        if self.active < 0:
+            self.numbers[1] = pool
+        events.append(Event("created", pool))
+        return pool
+
+    # Looks at the pools -------------------------------------------------------------------------
+
+    def _whitener(self) -> Floats:
+        """Return the whitening matrix, made anew only when the covariance has moved."""
+        if self._white is None:
+            self._white = whitener(self.covariance, float(self.numbers[2]))
+        return self._white
+
+    def _last(self, count: int) -> tuple[Floats, Ints]:
+        """Return the last images that have a pool, at most ``count``, with their pools."""
+        if count <= 0:
+            return self.recent[:0], self.owners[:0]
+        owners = self.owners[-count:]
+        kept = owners >= 0
+        return self.recent[-count:][kept], owners[kept]
+
+    def _learn_variation(self, start: bool = False) -> None:
+        """Learn how images vary about their centres from those that came since the last time.
+
+        The newest wait: at a change they still count for the pool before it.
+        """
+        lag, count = (0, LEAST) if start else (WINDOW, EVERY)
+        stop = RECENT - lag
+        owners = self.owners[stop - count : stop]
+        kept = owners >= 0
+        if not kept.any():
+            return
+        rest = self.recent[stop - count : stop][kept] - self.centres[owners[kept]]
+        known = min(float(self.numbers[2]) + len(rest), _LONG)
+        self._white = None
+        self.covariance += (rest.T @ rest / len(rest) - self.covariance) * len(rest) / known
+        self.numbers[2] = int(known)
+
+    def _merge(self, events: list[Event]) -> None:
+        """Make one pool of the two nearest, if they are the same."""
+        alive = self.alive
+        if len(alive) < 2 or not self.covariance.any():
+            return
+        white = self._whitener()
+        weights = np.maximum(self.weights[alive], 1.0)
+        first, second, gap = closest_pair(self.centres[alive] @ white, weights)
+        if gap >= self._same:
+            return
+        keep, gone = sorted((int(alive[first]), int(alive[second])), key=lambda p: self.created[p])
+        share = self.weights[gone] / (self.weights[keep] + self.weights[gone])
+        self.centres[keep] += share * (self.centres[gone] - self.centres[keep])
+        self.weights[keep] = min(self.weights[keep] + self.weights[gone], _CALM)
+        self.samples[keep] += self.samples[gone]
+        self.used[keep] = max(self.used[keep], self.used[gone])
+        self.weights[gone] = 0
+        self.owners[self.owners == gone] = keep
+        if self.active == gone:
+            self.numbers[1] = keep
+        events.append(Event("merged", keep, gone))
+
+    def _split(self, events: list[Event]) -> None:
+        """Make two pools of the one that most recent images are in, if it holds two domains."""
+        owners = self.owners[self.owners >= 0]
+        if len(owners) < RECENT // 2 or (self.weights > 0).all():
+            return
+        pool = int(np.bincount(owners).argmax())
+        mine = np.flatnonzero(self.owners == pool)
+        if len(mine) < RECENT // 2:
+            return
+        rng = numpy_generator(self._seed, "split", int(self.numbers[0]))
+        second = two_domains(self.recent[mine], rng, self._mixed)
+        if second is None:
+            return
+        points = self.recent[mine]
+        other = self._create(points[second], [])
+        for place, part in ((pool, ~second), (other, second)):
+            self.centres[place] = points[part].mean(axis=0)
+            self.weights[place] = float(part.sum())
+        self.owners[mine[second]] = other
+        self.samples[other] = int(second.sum())
+        self.samples[pool] -= int(second.sum())
+        kept = self.owners >= 0
+        rest = self.recent[kept] - self.centres[self.owners[kept]]
+        self._white = None
+        self.covariance = rest.T @ rest / len(rest)  # what it was held both domains' difference
+        self.numbers[2] = len(rest)
+        events.append(Event("split", pool, other))
+
+    @staticmethod
+    def _arrays() -> tuple[str, ...]:
+        return (
+            *("centres", "weights", "samples", "created", "used"),
+            *("covariance", "recent", "owners", "numbers"),
+        )

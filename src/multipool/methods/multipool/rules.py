@@ -1,0 +1,118 @@
+"""The rules by which pools are found, trusted and merged: small functions of arrays.
+
+Distances are squared, per dimension, and in units of how single images of one domain vary, so that
+one threshold serves every model: an image lies at about 1 from the mean of its own domain, the mean
+of n such images at 1/n, a run of one class at 0.05 to 0.2, and two corruptions at 0.2 to 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def whitener(covariance: Floats, samples: float) -> Floats:
+    """Return W ``(D, D)`` so that ``x @ W`` has unit covariance.
+
+    With few samples the covariance ``(D, D)`` is drawn towards its diagonal: D / (D + n) of the
+    way, never less than a twentieth.
+    """
+    width = len(covariance)
+    share = max(0.05, width / (width + samples))
+    diagonal = np.diag(covariance)
+    floor = 1e-6 * max(float(diagonal.mean()), 1e-12)
+    mixed = (1 - share) * covariance + np.diag(share * diagonal + floor)
+    return np.asarray(np.linalg.cholesky(np.linalg.inv(mixed)), dtype=np.float64)
+
+
+def distances(points: Floats, centres: Floats) -> Floats:
+    """Return squared distances per dimension, ``(B, D)`` and ``(P, D)`` to ``(B, P)``.
+
+    >>> distances(np.zeros((1, 2)), np.array([[1.0, 1.0], [0.0, 2.0]]))
+    array([[1., 2.]])
+    """
+    gaps = points[:, None, :] - centres[None, :, :]
+    return np.asarray(np.einsum("bpd,bpd->bp", gaps, gaps) / points.shape[1])
+
+
+def likely_path(costs: Floats, start: int, stay: float) -> Ints:
+    """Return the cheapest sequence of pools for images in stream order (Viterbi).
+
+    Args:
+        costs: ``(B, P)``, minus the log-likelihood of each image in each pool.
+        start: pool of the image before.
+        stay: probability that an image comes from the same pool as the one before it.
+
+    >>> likely_path(np.array([[9.0, 0.0], [9.0, 0.0], [0.0, 1.0]]), start=0, stay=0.9).tolist()
+    [1, 1, 1]
+    """
+    count, pools = costs.shape
+    if pools == 1:
+        return np.zeros(count, dtype=np.int64)
+    keep, move = -np.log(stay), -np.log((1 - stay) / (pools - 1))
+    total = costs[0] + move
+    total[start] += keep - move
+    came = np.empty((count, pools), dtype=np.int64)
+    itself = np.arange(pools)
+    for t in range(1, count):
+        best = int(total.argmin())
+        switched = total[best] + move
+        came[t] = np.where(total + keep <= switched, itself, best)
+        total = np.minimum(total + keep, switched) + costs[t]
+    path = np.empty(count, dtype=np.int64)
+    path[-1] = int(total.argmin())
+    for t in range(count - 1, 0, -1):
+        path[t - 1] = came[t, path[t]]
+    return path
+
+
+def closest_pair(centres: Floats, weights: Floats) -> tuple[int, int, float]:
+    """Return the two nearest of at least two centres ``(P, D)``, and how far apart they are.
+
+    What the means of so few samples would differ by anyway, 1/n each, is taken off.
+    """
+    gaps = distances(centres, centres) - 1 / weights[:, None] - 1 / weights[None, :]
+    np.fill_diagonal(gaps, np.inf)
+    first, second = divmod(int(gaps.argmin()), len(gaps))
+    return first, second, float(gaps[first, second])
+
+
+def effective_samples(counts: Floats, likeness: float) -> float:
+    """Return how many independent samples a pool's class ``counts`` ``(L,)`` are worth.
+
+    Samples of one class are alike: with n samples spread over k classes (k the effective number,
+    n^2 / sum n_c^2) and a correlation of ``likeness`` inside a class, the mean of them all is as
+    certain as that of n / (1 + (n/k - 1) likeness) independent ones (Kish's design effect).
+
+    >>> effective_samples(np.array([10.0, 0.0]), 0.5) < effective_samples(np.array([5.0, 5.0]), 0.5)
+    True
+    """
+    total = float(counts.sum())
+    if total == 0:
+        return 0.0
+    classes = total**2 / float((counts**2).sum())
+    return total / (1 + max(0.0, total / classes - 1) * likeness)
+
+
+def trust(counts: Floats, likeness: float, prior: float) -> float:
+    """Return the weight of a pool's own statistics beside the source's: n / (n + ``prior``).
+
+    >>> trust(np.zeros(3), 0.5, 16.0)
+    0.0
+    """
+    samples = effective_samples(counts, likeness)
+    return samples / (samples + prior)
+
+
+def projection(full: int, width: int) -> Floats:
+    """Return an orthogonal ``(full, width)`` matrix, the same every time; the identity if it fits.
+
+    Distances survive a random projection, and the covariance of few numbers is soon learned.
+    """
+    if full <= width:
+        return np.eye(full)
+    random = np.random.default_rng(0).standard_normal((full, width))
+    return np.asarray(np.linalg.qr(random)[0])
