@@ -57,7 +57,7 @@ def test_the_version_is_printed(call):
         (["run", "--method", "nope"], ["unknown method 'nope'", "rotta", "petta"]),
         (["run", "--memory", "nope"], ["unknown memory 'nope'", "mcm", "single"]),
         (["run", "--protocol", "nope"], ["unknown protocol 'nope'", "ptta", "ctta"]),
-        (["run", "--set", "nope=1"], ["unknown option of rotta 'nope'", "lr"]),
+        (["run", "--method", "rotta", "--set", "nope=1"], ["unknown option of rotta 'nope'", "lr"]),
         (["run", "--set", "nope"], ["--set takes KEY=VALUE", "'nope'"]),
         (["run", "--set", "bank.size=1"], ["memory.KEY=VALUE", "'bank.size=1'"]),
         (["run", "--domains", "rain"], ["unknown corruption 'rain'", "fog"]),

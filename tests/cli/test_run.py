@@ -43,7 +43,7 @@ def test_quiet_prints_the_error_alone(call, tiny):
 
 def test_hyperparameters_reach_method_and_memory(call, tiny):
     options = ("--set", "lr=0.5", "--set", "memory.capacity=16", "--set", "update-every=32")
-    code, out, _ = call("run", "--memory", "mcm", *options, *SMALL, "--json")
+    code, out, _ = call("run", "--method", "rotta", "--memory", "mcm", *options, *SMALL, "--json")
     settings = json.loads(out)["settings"]
     assert code == 0
     assert settings["options"]["lr"] == 0.5
@@ -118,6 +118,7 @@ def test_every_setting_travels_from_the_command_line_to_the_file_and_back(call, 
         precision="bf16",
         compile=True,
         reset_every=9,
+        decode="sequence",
         options={"lr": 0.5},
         memory_options={"capacity": 16},
     )

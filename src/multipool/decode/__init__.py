@@ -4,5 +4,8 @@ Pure and small: it takes logits and gives log posteriors, and knows no model and
 """
 
 from multipool.decode.decoder import SequenceDecoder
+from multipool.decode.state import State
 
-__all__ = ["SequenceDecoder"]
+DECODERS = ("none", "sequence")
+
+__all__ = ["DECODERS", "SequenceDecoder", "State"]

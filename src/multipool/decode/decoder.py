@@ -60,6 +60,14 @@ class SequenceDecoder:
         answer, self._state = self._decode(logits)
         return answer
 
+    def ahead(self, logits: Tensor) -> tuple[Tensor, State]:
+        """Return what a call would, and the state it would leave, for :meth:`go_on`."""
+        return self._decode(logits)
+
+    def go_on(self, state: State) -> None:
+        """Take the state that :meth:`ahead` returned."""
+        self._state = state
+
     def peek(self, logits: Tensor) -> Tensor:
         """Return what a call would, and stay where the stream is."""
         return self._decode(logits)[0]

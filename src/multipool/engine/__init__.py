@@ -14,8 +14,8 @@ with banks offers samples and asks for some; it may name several in ``banks()``.
 :class:`Adapter` has a method and does the rest. It checks input (``validate``), takes the method
 through a batch (``stepper``), undoes what breaks (``guard``), goes back after a collapse
 (``collapse``, ``recovery``), keeps, saves and restores the state (``state``, ``saving``), tells
-observers, and counts. The place of an output decoder is ``Stepper._predict`` and
-``Stepper._in_one_pass``: what leaves there goes to the caller, to ``learn`` and to the banks.
+observers, and counts. A sequence decoder
+(``decode``) reads the logits in stream order: the caller and the banks get what it says.
 """
 
 from multipool.engine.adapter import Adapter

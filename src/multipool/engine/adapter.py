@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _IncompatibleKeys
 
 from multipool.core import numpy_generator, torch_generator
+from multipool.decode import SequenceDecoder
 from multipool.engine.bank import WatchedBank
 from multipool.engine.guard import Guard
 from multipool.engine.method import Context, Method
@@ -78,6 +79,9 @@ class Adapter(nn.Module):
         if setup.guard and tensors and every:
             self.state.recovery = Recovery(tensors, setup.num_classes, every)
         masking = setup.bad_input == "mask"
+        self.decoder = SequenceDecoder(setup.num_classes) if setup.decode == "sequence" else None
+        if self.decoder is not None:
+            self.state.companions["decoder"] = self.decoder
         self._observers = Observers(self.state, self.guard, masking=masking)
         self.stepper = Stepper(
             self.method,
@@ -87,6 +91,7 @@ class Adapter(nn.Module):
             self.seconds,
             fallback=setup.fallback,
             graphs=setup.graphs,
+            decoder=self.decoder,
         )
         self._initial = self.state.snapshot()
         # How many batches until it starts anew; the user's wish goes before the method's own.
@@ -108,6 +113,22 @@ class Adapter(nn.Module):
     def memory(self) -> Memory | None:
         """The bank, if the method has one."""
         return self.state.memory
+
+    @property
+    def pools(self) -> list[Any]:
+        """The pools in the order of their creation, where the method keeps pools."""
+        listed = getattr(self.method, "pools", None)
+        return [] if listed is None else list(listed())
+
+    @property
+    def estimate(self) -> float | None:
+        """Expected accuracy over the last samples, without labels; None without a decoder."""
+        return None if self.decoder is None else self.decoder.estimate
+
+    @property
+    def undecoded(self) -> Tensor | None:
+        """The logits ``(B, L)`` of the last batch as they were before the decoder."""
+        return self.stepper.undecoded
 
     @property
     def counts(self) -> dict[str, int]:

@@ -21,6 +21,12 @@ class Prediction:
         parts = (self.labels, self.doubt, self.features)
         return Prediction(self.logits[chosen], *(None if p is None else p[chosen] for p in parts))
 
+    def decoded(self, labels: Tensor, doubt: Tensor) -> Prediction:
+        """Return the same with what a decoder says, for banks; logits stay as they are."""
+        if self.labels is None or self.doubt is None:
+            return self
+        return replace(self, labels=labels, doubt=doubt)
+
     def with_logits(self, logits: Tensor) -> Prediction:
         """Return the same with other logits."""
         return replace(self, logits=logits)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, TypeVar
 
 from multipool.core import unknown
+from multipool.decode import DECODERS
 from multipool.memory.checks import whole
 
 C = TypeVar("C")
@@ -22,6 +23,7 @@ class Setup:
     ``memory`` is a bank's name, None for the method's own, ``"bank"`` for an object of the user's.
     ``guard``, ``fallback`` and ``bad_input`` say what happens when something goes wrong;
     ``reset_every`` so many batches the adapter goes back to the source model (None: never).
+    ``decode`` says whether answers are read in the order of the stream (``"sequence"``).
     ``graphs`` replays CUDA graphs; it changes no result and is not kept in files.
     """
 
@@ -35,6 +37,7 @@ class Setup:
     precision: str = "float32"
     compile: bool = False
     reset_every: int | None = None
+    decode: str = "none"
     graphs: bool = True
 
     def __post_init__(self) -> None:
@@ -42,6 +45,8 @@ class Setup:
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
         check_guard(self.guard, self.fallback, self.bad_input)
+        if self.decode not in DECODERS:
+            raise unknown("decoder", self.decode, DECODERS)
         if self.reset_every is not None:
             whole("reset_every", self.reset_every, 1)
 
@@ -52,6 +57,8 @@ class Setup:
     @classmethod
     def from_saved(cls, values: Mapping[str, Any]) -> Self:
         """Return the setup that :meth:`saved` told of; other entries are not read."""
+        old = {"decode": "none"}  # files from before there was a choice
+        values = {**old, **values}
         return cls(**{f.name: values[f.name] for f in fields(cls) if f.name != "graphs"})
 
 

@@ -6,10 +6,12 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from multipool.decode import SequenceDecoder, State
 from multipool.engine.collapse import Verdict
 from multipool.engine.finite import is_finite
 from multipool.engine.guard import Guard
@@ -17,8 +19,18 @@ from multipool.engine.method import Method, Update
 from multipool.engine.observers import Observers
 from multipool.engine.prediction import Prediction
 from multipool.engine.recovery import Recovery
+from multipool.ops import uncertainty
 
 _log = logging.getLogger("multipool")
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """What the decoder made of logits, and the state it would leave."""
+
+    logits: Tensor | None = None
+    answer: Tensor | None = None
+    state: State | None = None
 
 
 class Stepper:
@@ -41,7 +53,10 @@ class Stepper:
         *,
         fallback: str,
         graphs: bool,
+        decoder: SequenceDecoder | None = None,
     ) -> None:
+        self.decoder, self._decoded = decoder, _Decoded()
+        self.undecoded: Tensor | None = None  # logits of the last batch, before the decoder
         self.method, self.guard, self.recovery = method, guard, recovery
         self._observers, self._seconds = observers, seconds
         self._numbers = method.numbers
@@ -53,11 +68,17 @@ class Stepper:
         """Return the logits ``(B, L)`` of prepared images, learn from them, count the batch."""
         logits = self._step(images)[0] if self.guard is None else self._guarded(images, self.guard)
         self._numbers["batches"] += 1
-        return logits
+        return self._answer(logits)
 
     @torch.no_grad()
     def look(self, images: Tensor) -> Tensor:
         """Return the logits that :meth:`advance` would return now, and change nothing."""
+        logits = self._raw_look(images)
+        if self.decoder is None or not bool(logits.isfinite().all()):
+            return logits
+        return self.decoder.peek(logits)
+
+    def _raw_look(self, images: Tensor) -> Tensor:
         logits = self._rest(images) if self._resting() else self._without_draws(images)
         if self.guard is None or bool(logits.isfinite().all()):
             return logits
@@ -101,9 +122,30 @@ class Stepper:
         return found[0]
 
     def _predict(self, images: Tensor) -> Prediction:
-        """Ask the method; an output decoder would take its place here."""
+        """Ask the method; banks are told what the decoder makes of it."""
         prediction = self.method.predict(images)
-        return prediction.with_logits(self._own(prediction.logits))
+        prediction = prediction.with_logits(self._own(prediction.logits))
+        if self.decoder is None or not is_finite(prediction.logits):
+            return prediction
+        self._decoded = _Decoded(prediction.logits, *self.decoder.ahead(prediction.logits))
+        answer = self._decoded.answer
+        assert answer is not None  # just decoded
+        return prediction.decoded(answer.argmax(dim=1), uncertainty(answer))
+
+    def _answer(self, logits: Tensor) -> Tensor:
+        """Return what the caller gets of the final logits; only here the decoder goes on."""
+        self.undecoded = logits
+        if self.decoder is None:
+            return logits
+        found, self._decoded = self._decoded, _Decoded()
+        if found.logits is not logits:
+            if not bool(logits.isfinite().all()):
+                return logits
+            found = _Decoded(logits, *self.decoder.ahead(logits))
+        assert found.answer is not None  # decoded here, or while predicting
+        assert found.state is not None
+        self.decoder.go_on(found.state)
+        return found.answer
 
     def _own(self, logits: Tensor) -> Tensor:
         return logits.clone() if self._overwritten else logits

@@ -34,8 +34,11 @@ from multipool.methods import METHODS
         ({"rounds": 0}, "rounds must be a whole number of at least 1, got 0"),
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({"limit": 0}, "limit must be a whole number of at least 1, got 0"),
-        ({"options": {"lrr": 1.0}}, "unknown option of rotta 'lrr'; did you mean 'lr'"),
-        ({"options": {"lr": "fast"}}, "lr.*float.*fast"),
+        (
+            {"method": "rotta", "options": {"lrr": 1.0}},
+            "unknown option of rotta 'lrr'; did you mean 'lr'",
+        ),
+        ({"method": "rotta", "options": {"lr": "fast"}}, "lr.*float.*fast"),
         ({"memory": "mcm", "memory_options": {"size": 3}}, "unknown memory option 'size'"),
         ({"method": "bn", "memory_options": {"capacity": 3}}, "bn has no memory"),
         ({"dataset": "cifar100-c"}, "cifar100-c has no weights in the package"),

@@ -107,9 +107,11 @@ def test_a_grid_holds_each_combination_once_whatever_the_order_of_its_keys(seeds
 def test_a_name_is_safe_for_a_file_and_changes_with_every_setting():
     plain = Planned(Experiment())
     assert plain.name != Planned(Experiment(gamma=0.2)).name
-    assert plain.name != Planned(Experiment(options={"lr": 0.2})).name
+    assert plain.name != Planned(Experiment(method="rotta", options={"lr": 0.2})).name
     assert plain.name == Planned(Experiment(), "a label").name
-    wild = Experiment(domains=None, model=None, options={"lr": 1e-5}, protocol="ctta", seed=7)
+    wild = Experiment(
+        method="rotta", domains=None, model=None, options={"lr": 1e-5}, protocol="ctta", seed=7
+    )
     assert readable(wild) == "rotta-lr=1e-05-shapes-c-ctta-seed7"
 
 
@@ -131,7 +133,10 @@ def test_a_name_is_safe_for_a_file_and_changes_with_every_setting():
         ({"grid": {"memory": [{"label": "x"}]}}, ["a memory needs a name"]),
         ({"grid": {"memory": [{"name": "mcm", "tau": 1}]}}, ["key of a memory 'tau'", "options"]),
         ({"grid": {"memory": [{"name": "mcm", "options": {"tau": 1}}]}}, ["tau"]),
-        ({"grid": {"set.lrr": [1]}}, ["unknown option of rotta 'lrr'", "lr"]),
+        (
+            {"base": {"method": "rotta"}, "grid": {"set.lrr": [1]}},
+            ["unknown option of rotta 'lrr'", "lr"],
+        ),
         ({"grid": {"set.a.b": [1]}}, ["set takes KEY or memory.KEY", "a.b"]),
         ({"grid": {"gamma": ["x"]}}, ["the run with gamma x"]),
         ({"grid": {"severity": [9]}}, ["severity must be 1 to 5, got 9"]),

@@ -19,6 +19,7 @@ from multipool.bench.run.hyperparameters import (
 )
 from multipool.core import lookup, unknown
 from multipool.data import DATASETS, PROTOCOLS, DataOptions, StreamConfig
+from multipool.decode import DECODERS
 from multipool.engine.setup import FALLBACKS, PRECISIONS, check_guard, configure
 from multipool.memory import MEMORIES
 
@@ -49,7 +50,7 @@ class Experiment:
     """
 
     dataset: str = _setting("shapes-c", _of(DATASETS))
-    method: str = _setting("rotta", _of(methods.METHODS))
+    method: str = _setting("multipool", _of(methods.METHODS))
     memory: str | None = _setting(
         None, f"{_of(memories())} Left out: the method's own pool, which is 'single'."
     )
@@ -94,6 +95,11 @@ class Experiment:
     reset_every: int | None = _setting(
         None, "Return to the source model every N batches; left out: never.", "N", least=1
     )
+    decode: str | None = _setting(
+        None,
+        f"{_of(DECODERS)} Whether answers are read in the order of the stream. Left out: sequence "
+        "for multipool, none for the others.",
+    )
     options: Mapping[str, object] = field(default_factory=dict)
     memory_options: Mapping[str, object] = field(default_factory=dict)
 
@@ -107,6 +113,8 @@ class Experiment:
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
         check_guard(self.guard, self.fallback)
+        if self.decode is not None and self.decode not in DECODERS:
+            raise unknown("decoder", self.decode, DECODERS)
         if self.source is not None and self.source not in SPLITS:
             raise unknown("source split", self.source, SPLITS)
 
@@ -145,6 +153,10 @@ class Experiment:
         usual = "train" if self.dataset in ONE_SOURCE else SOURCE_SPLITS.get(self.method, "test")
         return self.source or usual
 
+    def decoder(self) -> str:
+        """Return the decoder's name: the chosen one, or the method's own."""
+        return methods.METHODS[self.method].decodes if self.decode is None else self.decode
+
     def settings(self) -> dict[str, object]:
         """Return everything that decides the result, ready for JSON; options are complete."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -153,7 +165,12 @@ class Experiment:
         values["source"] = self.source_split() if needs_source(self) else None
         values["options"] = self.method_options()
         values["memory_options"] = dict(self.memory_options)
-        if not self.guard:  # then it decides nothing, and results from before it stay valid
+        values["decode"] = self.decoder()
+        # What decides nothing is left out, so that results from before there was a choice stay
+        # valid; but where a method decodes by itself, it is said that it did not.
+        if values["decode"] == methods.METHODS[self.method].decodes == "none":
+            del values["decode"]
+        if not self.guard:
             del values["fallback"]
         return values
 

@@ -39,6 +39,9 @@ class Result:
     rounds: list[dict[str, Any]] = field(default_factory=list)
     counts: Mapping[str, int] = field(default_factory=dict)
     memory: Mapping[str, Any] | None = None
+    undecoded_error: float | None = None  # where a decoder ran: what it started from
+    estimate: float | None = None  # expected accuracy at the end, by the decoder, in per cent
+    pools: Mapping[str, Any] | None = None  # of methods that keep pools
     diagnostics: list[dict[str, Any]] = field(default_factory=list)  # of run --diagnose
     weights: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -168,6 +171,9 @@ _KINDS: dict[str, Kind] = {
     "memory": _maybe(
         _table(_anything, size=_whole, sizes=_all(_whole), events=_table(_whole), trace=_trace)
     ),
+    "undecoded_error": _maybe(_number),
+    "estimate": _maybe(_number),
+    "pools": _maybe(_table(_anything, trace=_all(_table(_whole)))),
     "diagnostics": _all(_point),
     "weights": _table(_text),
     "notes": _all(_text),

@@ -19,7 +19,8 @@ from multipool.bench.run.live import Live
 from multipool.bench.run.loader import Loader, model_digest
 from multipool.bench.run.result import Result
 from multipool.bench.run.sources import source_for
-from multipool.bench.run.tally import Ints, Tally
+from multipool.bench.run.tables import groups, mean, means, named, percent, sizes
+from multipool.bench.run.tally import Tally
 from multipool.data import Stream
 
 STRETCH = 640  # samples of one point of the error curve, at most
@@ -69,13 +70,21 @@ class Session:
             precision=experiment.precision,
             compile=experiment.compile,
             reset_every=experiment.reset_every,
+            decode=experiment.decoder(),
         )
         self.rounds = experiment.rounds if experiment.protocol == "recurring" else 1
-        self.groups = _groups(self.stream, self.rounds)
+        self.groups = groups(self.stream, self.rounds)
         most = max(1, STRETCH // experiment.batch_size)
         stretch = min(most, max(1, len(self.stream) // POINTS)) * experiment.batch_size
         count = self.rounds * len(self.stream.domains)
         self.tally = Tally(self.stream.labels, self.groups, count, stretch, device)
+        # What the decoder started from; without one there is nothing to count twice.
+        self.undecoded = (
+            Tally(self.stream.labels, self.groups, count, stretch, device)
+            if self.adapter.decoder is not None
+            else None
+        )
+        self.pool_trace: list[dict[str, int]] = []
         self.batches = 0
         self.trace: list[dict[str, Any]] = []
         self.seconds = {"load": 0.0, "stream": 0.0}
@@ -98,10 +107,13 @@ class Session:
         """Let the method predict and learn, and score what it predicted."""
         logits = self.adapter(images)
         self.tally.add(logits)
+        if self.undecoded is not None and self.adapter.undecoded is not None:
+            self.undecoded.add(self.adapter.undecoded)
         self.batches += 1
+        self._trace_pools()
         memory = self.adapter.memory
         if memory is not None and self.tally.seen % self.tally.stretch == 0:
-            self.trace.append({"samples": self.tally.seen, "sizes": _sizes(memory)})
+            self.trace.append({"samples": self.tally.seen, "sizes": sizes(memory)})
         now = time.perf_counter()
         if self.live is not None:
             self.live.see(images, logits)
@@ -109,6 +121,13 @@ class Session:
             now = time.perf_counter()
         self.seconds["stream"] += now - self._clock
         self._clock = now
+
+    def _trace_pools(self) -> None:
+        """Note which pool the stream is in, whenever that changes."""
+        pool = self.adapter.method.facts().get("pool")
+        last = self.pool_trace[-1]["pool"] if self.pool_trace else None
+        if isinstance(pool, int) and pool != last and len(self.pool_trace) < _MOST_CHANGES:
+            self.pool_trace.append({"samples": self.tally.seen, "pool": max(0, pool)})
 
     def finish(self) -> None:
         """Wait for the device, so that the clock tells the truth."""
@@ -123,8 +142,9 @@ class Session:
             batches=self.batches,
             settings=self.experiment.settings(),
             adapter=self.adapter.state_dict(),
-            tally=self.tally.state_dict(),
+            tally=self._counted(),
             notes={
+                "pools": self.pool_trace,
                 "trace": self.trace,
                 "seconds": self.seconds,
                 "counters": self.counters(),
@@ -139,6 +159,11 @@ class Session:
             raise other_weights("the checkpoint", self.weights["name"])
         self.adapter.load_state_dict(saved.adapter)
         self.tally.load_state_dict(saved.tally)
+        if self.undecoded is not None:
+            prefix = "undecoded."
+            own = {k: v for k, v in saved.tally.items() if k.startswith(prefix)}
+            self.undecoded.load_state_dict({k.removeprefix(prefix): v for k, v in own.items()})
+        self.pool_trace = list(saved.notes.get("pools", []))
         self.batches = saved.batches
         self.trace = list(saved.notes["trace"])
         self.seconds = {key: float(value) for key, value in saved.notes["seconds"].items()}
@@ -146,6 +171,12 @@ class Session:
         self._base = self._counters()
         if self.live is not None:
             self._restore_live(saved.notes.get("live"))
+
+    def _counted(self) -> dict[str, Tensor]:
+        state = self.tally.state_dict()
+        if self.undecoded is not None:
+            state |= {f"undecoded.{k}": v for k, v in self.undecoded.state_dict().items()}
+        return state
 
     def _restore_live(self, notes: dict[str, Any] | None) -> None:
         if notes is None:
@@ -181,13 +212,12 @@ class Session:
     def result(self, complete: bool) -> Result:
         """Return what was measured so far."""
         errors = self.tally.group_errors().reshape(self.rounds, -1)  # (R, domains)
-        by_domain = _means(errors.T)
-        seen = [error for error in by_domain if error is not None]
+        by_domain = means(errors.T)
         timing = self.timing()
         seconds = timing["stream"]
         return Result(
-            error=_mean(seen),
-            errors=_named(self.stream.domains, by_domain),
+            error=self._error_of(self.tally),
+            errors=named(self.stream.domains, by_domain),
             complete=complete,
             settings=self.experiment.settings(),
             versions=versions(),
@@ -199,6 +229,9 @@ class Session:
             rounds=self._rounds(errors) if self.rounds > 1 else [],
             counts={key: int(value) for key, value in self.counters()["counts"].items()},
             memory=self._memory(),
+            undecoded_error=None if self.undecoded is None else self._error_of(self.undecoded),
+            estimate=percent(self.adapter.estimate),
+            pools=self._pools(),
             diagnostics=[] if self.live is None else self.live.points,
             weights=self.weights,
             notes=self.notes,
@@ -206,6 +239,18 @@ class Session:
             host=host(self.device),
             samples_per_second=round(self.tally.seen / seconds, 1) if seconds > 0 else None,
         )
+
+    def _error_of(self, tally: Tally) -> float | None:
+        """Return the mean over the domains seen."""
+        errors = tally.group_errors().reshape(self.rounds, -1)
+        return mean([error for error in means(errors.T) if error is not None])
+
+    def _pools(self) -> dict[str, Any] | None:
+        """Return what became of the pools, and which was active when."""
+        facts = self.adapter.method.facts()
+        if "pools" not in facts:
+            return None
+        return {**facts, "trace": self.pool_trace}
 
     def _curve(self) -> list[dict[str, Any]]:
         points = []
@@ -235,8 +280,8 @@ class Session:
             values = [None if np.isnan(v) else float(v) for v in row]
             seen = [v for v in values if v is not None]
             if seen:
-                named = _named(self.stream.domains, values)
-                found.append({"error": _mean(seen), "errors": named})
+                errors_of = named(self.stream.domains, values)
+                found.append({"error": mean(seen), "errors": errors_of})
         return found
 
     def _memory(self) -> dict[str, Any] | None:
@@ -244,8 +289,8 @@ class Session:
         if memory is None:
             return None
         events = {key: int(value) for key, value in self.counters()["events"].items()}
-        sizes = _sizes(memory)
-        return {"size": len(memory), "sizes": sizes, "events": events, "trace": self.trace}
+        held = sizes(memory)
+        return {"size": len(memory), "sizes": held, "events": events, "trace": self.trace}
 
 
 def nothing(experiment: Experiment, device: torch.device) -> Result:
@@ -261,31 +306,3 @@ def nothing(experiment: Experiment, device: torch.device) -> Result:
         total=0,
         host=host(device),
     )
-
-
-def _groups(stream: Stream, rounds: int) -> Ints:
-    """Return the ``(S,)`` group of every sample: its domain, counted on through the rounds."""
-    once = -(-stream.samples // rounds)  # a last batch of one may be left out of the last round
-    return np.arange(stream.samples) // once * len(stream.domains) + stream.domain_ids
-
-
-def _sizes(memory: object) -> list[int]:
-    """Return how many samples each cluster holds; a pool is one cluster."""
-    clusters = getattr(memory, "clusters", None)
-    if clusters is None:
-        return [len(memory)]  # type: ignore[arg-type]
-    return [int(size) for size in clusters.sizes]
-
-
-def _means(errors: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None]:
-    """Return the mean of each row ``(rows, columns)`` over what was seen; None: nothing was."""
-    return [_mean([float(v) for v in row if not np.isnan(v)]) for row in errors]
-
-
-def _mean(values: list[float]) -> float | None:
-    return round(sum(values) / len(values), 4) if values else None
-
-
-def _named(names: tuple[str, ...], values: list[float | None]) -> dict[str, float]:
-    pairs = zip(names, values, strict=True)
-    return {name: round(value, 4) for name, value in pairs if value is not None}
