@@ -23,6 +23,20 @@ def test_every_method_runs_on_every_kind_with_every_seed():
     )
 
 
+@pytest.mark.parametrize(
+    ("asked", "decoder"), [("both", "sequence"), ("sequence", "sequence"), ("none", "none")]
+)
+def test_the_decoder_is_on_for_all_methods_or_off_for_all(asked, decoder):
+    setting = Setting(methods=("multipool", "bn"), kinds=("ctta",), decode=asked, device="cpu")
+    assert [case.planned.experiment.decoder() for case in cases(setting)] == [decoder, decoder]
+
+
+def test_one_run_yields_the_error_with_and_without_the_decoder(inline, tmp_path):
+    made = compare(tmp_path, TWO, backend=inline)
+    assert [table.decoded for table in made.judgements] == [True, False]
+    assert all(row.error is not None and row.undecoded_error is not None for row in made.rows)
+
+
 def test_a_comparison_writes_table_and_page_and_a_second_one_runs_nothing(inline, tmp_path):
     made = compare(tmp_path, TWO, backend=inline)
     assert made.failed == {}

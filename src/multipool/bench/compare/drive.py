@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from multipool.bench.compare.entrant import Entrant
 from multipool.bench.compare.judge import DECODE, Judgement, judge
@@ -146,6 +144,4 @@ def _experiment(setting: Setting, kind: Kind, entrant: Entrant, seed: int) -> Ex
         weights_dir=setting.weights_dir,
         device=setting.device,
     )
-    chosen: dict[str, Any] = {"decode": "none" if setting.decode == "none" else "sequence"}
-    known = {part.name for part in dataclasses.fields(Experiment)}
-    return replace(made, **{name: value for name, value in chosen.items() if name in known})
+    return replace(made, decode="none" if setting.decode == "none" else "sequence")

@@ -48,7 +48,7 @@ class Row:
 
 def row_of(kind: Kind, entrant: Entrant, result: Result) -> Row:
     """Return the line of a complete run."""
-    undecoded = getattr(result, "undecoded_error", None)
+    undecoded = result.undecoded_error
     return Row(
         kind=kind.name,
         dataset=kind.dataset,
