@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import statistics
 
 import pytest
@@ -108,3 +109,25 @@ def test_rows_come_in_the_same_order_whatever_the_order_of_files():
     forward, backward = sections(runs)[0], sections(runs[::-1])[0]
     assert [r.label for r in forward.rows] == [r.label for r in backward.rows]
     assert [r.label for r in forward.rows[:2]] == ["source", "petta + single"]
+
+
+def test_a_memory_left_out_is_the_one_that_the_method_prefers():
+    runs = [
+        dataclasses.replace(result(m), settings={**result(m).settings, "memory": None})
+        for m in ("multipool", "rotta", "of another version")
+    ]
+    (section,) = sections(runs)
+    assert {row.method: row.memory for row in section.rows} == {
+        "multipool": "mcm+",
+        "rotta": "single",
+        "of another version": "single",
+    }
+
+
+def test_the_error_before_the_decoder_is_a_mean_over_seeds():
+    runs = [
+        dataclasses.replace(result(seed=s), undecoded_error=e) for s, e in ((0, 50.0), (1, 54.0))
+    ]
+    (section,) = sections(runs)
+    assert section.rows[0].undecoded == pytest.approx(52.0)
+    assert sections([result()])[0].rows[0].undecoded is None

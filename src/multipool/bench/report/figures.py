@@ -247,7 +247,7 @@ def _sizes(section: Section) -> tuple[Drawing, Table]:
     def draw() -> Figure:
         across = min(3, len(rows))
         down = -(-len(rows) // across)
-        figure = blank(2.4 * across, 0.5 + 1.6 * down)
+        figure = blank(max(4.8, 2.4 * across), 0.5 + 1.6 * down)  # one panel is no poster
         panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
         for axes, row in zip(panels.flat, rows, strict=False):
             _stack(axes, row)

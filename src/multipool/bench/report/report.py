@@ -9,6 +9,7 @@ from pathlib import Path
 from multipool.bench.report import page
 from multipool.bench.report.diagnose_figures import live_pictures
 from multipool.bench.report.figures import INK, RULE, Picture, pictures
+from multipool.bench.report.pools import pool_pictures, pool_table
 from multipool.bench.report.rerun import command
 from multipool.bench.report.summary import CONTEXT, NO_MEMORY, Gain, Row, Section, sections
 from multipool.bench.run.result import Result, find, read_each
@@ -20,7 +21,10 @@ _CAPTIONS = {
     "curves": "Each point is the error over the last stretch of the stream; vertical lines mark "
     "where a new domain begins. The method is not told.",
     "memory": "Samples held by each cluster, the oldest cluster at the bottom; a single pool is "
-    "one cluster. First seed.",
+    "one cluster. Of multipool, the bank of its first pool. First seed.",
+    "pools": "Above the domains that the stream showed, below the pool that the method took it for "
+    "(of the last image in each batch). The method is not told where a domain begins. A pool that "
+    "was let go leaves its number to the next one.",
     "diagnostics": "Of the runs with --diagnose, first seed. The memory is measured against a "
     "mixture of 20 Gaussians fitted to the stream so far: imbalance is the fullest component over "
     "the emptiest that is not empty, coverage the share of components with more than 1 %.",
@@ -45,6 +49,7 @@ def report(folder: str | Path, title: str | None = None, intro: str = "") -> Pat
         prefix = "" if len(found) == 1 else f"{number}-"
         drawn = pictures(section, folder / "figures", prefix)
         drawn += live_pictures(section, folder / "figures", prefix)
+        drawn += pool_pictures(section, folder / "figures", prefix)
         body += _section(section, {d.name.removeprefix(prefix): d for d in drawn})
     body.append(_colophon(runs))
     path = folder / FILE
@@ -79,6 +84,10 @@ def _section(section: Section, drawn: dict[str, Picture]) -> list[str]:
         body += ["<h3>Memory</h3>", _memory(section)]
     if "memory" in drawn:
         body.append(_figure(drawn["memory"]))
+    pools = pool_table(section)
+    if pools:
+        body += ["<h3>Pools</h3>", pools]
+        body += [_figure(drawn[name]) for name in drawn if name.split("-")[-1] == "pools"]
     if "diagnostics" in drawn:
         body += ["<h3>Diagnostics</h3>", _figure(drawn["diagnostics"])]
     body += ["<h3>Settings</h3>", _settings(section)]
@@ -87,7 +96,15 @@ def _section(section: Section, drawn: dict[str, Picture]) -> list[str]:
 
 
 def _summary(section: Section) -> str:
-    titles = ["error %", "std", "gain over single", "samples/s", "memory µs/sample", "updates"]
+    titles = [
+        "error %",
+        "std",
+        *_undecoded_title(section),
+        "gain over single",
+        "samples/s",
+        "memory µs/sample",
+        "updates",
+    ]
     head = [page.head("method", word=True), page.head("memory", word=True)]
     head += [page.head(title) for title in [*titles, "skipped", "restored", "seeds"]]
     least = min(row.mean for row in section.rows)
@@ -99,6 +116,8 @@ def _summary_row(section: Section, row: Row, least: float) -> str:
     name = f"{row.method} ({row.variant})" if row.variant else row.method
     cells = [page.cell(row.memory, "word"), page.cell(f"{row.mean:.2f}")]
     cells.append(page.cell(number(row.std)))
+    if _undecoded_title(section):
+        cells.append(page.cell(number(row.undecoded)))
     better = gain is not None and gain.difference < 0
     cells.append(page.cell(gain_text(gain), "better" if better else ""))
     cells += [page.cell(number(row.speed, 0)), page.cell(number(row.memory_cost, 0))]
@@ -106,6 +125,11 @@ def _summary_row(section: Section, row: Row, least: float) -> str:
         cells.append(page.cell(str(sum(run.counts.get(count, 0) for run in row.runs))))
     cells.append(page.cell(str(len(row.runs))))
     return page.row(name, cells, best=row.mean == least)
+
+
+def _undecoded_title(section: Section) -> list[str]:
+    """Return the column of errors before the decoder, where one ran."""
+    return ["undecoded %"] if any(row.undecoded is not None for row in section.rows) else []
 
 
 def _heat(section: Section) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multipool.bench.run.result import Result
+from multipool.methods import METHODS
 
 # What makes two runs comparable: the stream and the model. The rest makes two rows of one table.
 CONTEXT = (
@@ -33,7 +34,7 @@ class Row:
     """Runs that differ by their seed only, in order of seed."""
 
     method: str
-    memory: str  # "single" is the method's own pool, "–" none
+    memory: str  # "single" is the method's own pool, "–" none; multipool's own choice is "mcm+"
     variant: str  # the settings that set it apart from rows of the same method and memory
     runs: tuple[Result, ...]
 
@@ -53,6 +54,11 @@ class Row:
         """Return the sample standard deviation over seeds; None for a single seed."""
         errors = [_error(run) for run in self.runs]
         return statistics.stdev(errors) if len(errors) > 1 else None
+
+    @property
+    def undecoded(self) -> float | None:
+        """Return the mean error before the decoder, in per cent; None where there was none."""
+        return mean(run.undecoded_error for run in self.runs)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -191,7 +197,11 @@ def _flat(run: Result) -> dict[str, Any]:
 def _memory_of(run: Result) -> str:
     if run.memory is None:
         return NO_MEMORY
-    return str(run.settings.get("memory") or "single")
+    named = run.settings.get("memory")
+    if named is not None:
+        return str(named)
+    method = METHODS.get(str(run.settings["method"]))  # a file may name one of another version
+    return "single" if method is None or method.prefers is None else method.prefers
 
 
 def _error(run: Result) -> float:

@@ -173,7 +173,7 @@ _KINDS: dict[str, Kind] = {
     ),
     "undecoded_error": _maybe(_number),
     "estimate": _maybe(_number),
-    "pools": _maybe(_table(_anything, trace=_all(_table(_whole)))),
+    "pools": _maybe(_table(_anything, trace=_all(_table(_whole, samples=_whole, pool=_whole)))),
     "diagnostics": _all(_point),
     "weights": _table(_text),
     "notes": _all(_text),

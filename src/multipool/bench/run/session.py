@@ -19,14 +19,12 @@ from multipool.bench.run.live import Live
 from multipool.bench.run.loader import Loader, model_digest
 from multipool.bench.run.result import Result
 from multipool.bench.run.sources import source_for
-from multipool.bench.run.tables import groups, mean, means, named, percent, sizes
+from multipool.bench.run.tables import MOST_CHANGES, groups, mean, means, named, percent, sizes
 from multipool.bench.run.tally import Tally
 from multipool.data import Stream
 
 STRETCH = 640  # samples of one point of the error curve, at most
 POINTS = 15  # of the curve of a short stream, at least
-# A stream that changes its domain more often than this has no boundaries worth listing.
-_MOST_CHANGES = 1000
 
 
 class Session:
@@ -126,7 +124,7 @@ class Session:
         """Note which pool the stream is in, whenever that changes."""
         pool = self.adapter.method.facts().get("pool")
         last = self.pool_trace[-1]["pool"] if self.pool_trace else None
-        if isinstance(pool, int) and pool != last and len(self.pool_trace) < _MOST_CHANGES:
+        if isinstance(pool, int) and pool != last and len(self.pool_trace) < MOST_CHANGES:
             self.pool_trace.append({"samples": self.tally.seen, "pool": max(0, pool)})
 
     def finish(self) -> None:
@@ -262,7 +260,7 @@ class Session:
     def _changes(self) -> list[dict[str, Any]]:
         """List at which sample which domain begins, unless that is all the time."""
         first = np.flatnonzero(np.diff(self.groups, prepend=-1))
-        if len(first) > _MOST_CHANGES:
+        if len(first) > MOST_CHANGES:
             return []
         width = len(self.stream.domains)
         return [

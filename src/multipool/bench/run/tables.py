@@ -9,6 +9,10 @@ import numpy as np
 from multipool.bench.run.tally import Ints
 from multipool.data import Stream
 
+# A stream that changes its domain, or its pool, more often than this has no boundaries worth
+# listing.
+MOST_CHANGES = 1000
+
 
 def groups(stream: Stream, rounds: int) -> Ints:
     """Return the ``(S,)`` group of every sample: its domain, counted on through the rounds."""
