@@ -41,6 +41,20 @@ def test_quiet_prints_the_error_alone(call, tiny):
     assert err == ""
 
 
+def test_a_decoded_run_shows_both_errors_the_estimate_and_its_pools(call, tiny, tmp_path):
+    code, out, err = call("run", *SMALL, "--out", tmp_path)
+    found = json.loads((tmp_path / "result.json").read_text())
+    assert code == 0
+    assert f"{found['undecoded_error']:.2f}" in out.split("mean, undecoded")[1]
+    assert f"estimated error at the end, without labels: {100 - found['estimate']:.2f} %" in err
+    assert f"{found['pools']['pools']} pools at the end; " in err
+    assert f"{found['pools']['created']} created" in err
+    _, out, err = call("run", "--method", "rotta", *SMALL)
+    assert "undecoded" not in out
+    assert "estimated" not in err
+    assert "pools" not in err
+
+
 def test_hyperparameters_reach_method_and_memory(call, tiny):
     options = ("--set", "lr=0.5", "--set", "memory.capacity=16", "--set", "update-every=32")
     code, out, _ = call("run", "--method", "rotta", "--memory", "mcm", *options, *SMALL, "--json")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -85,8 +86,25 @@ def _how_to_go_on(result: Result, out: Path | None, diagnose: bool) -> str:
 def _show(experiment: Experiment, result: Result) -> None:
     rows = [[name, f"{error:.2f}"] for name, error in result.errors.items()]
     rows.append(["mean", f"{result.error:.2f}"])
+    if result.undecoded_error is not None:
+        rows.append(["mean, undecoded", f"{result.undecoded_error:.2f}"])
     table(f"{title(experiment)}, {experiment.protocol}", ["domain", "error %"], rows)
     counts = ", ".join(f"{value} {name}" for name, value in result.counts.items())
     say(f"{result.samples} samples, {result.samples_per_second:g} a second; {counts}")
+    if result.estimate is not None:
+        say(f"estimated error at the end, without labels: {100 - result.estimate:.2f} %")
+    if result.pools is not None:
+        say(_pools(result.pools))
     for note in result.notes:
         say(f"note: {note}")
+
+
+def _pools(pools: Mapping[str, Any]) -> str:
+    """Return what became of the pools.
+
+    >>> _pools({"pools": 2, "pool": 1, "created": 3, "merged": 1, "trace": []})
+    '2 pools at the end; 3 created, 1 merged'
+    """
+    events = {k: v for k, v in pools.items() if k not in ("pools", "pool", "trace")}
+    told = ", ".join(f"{count} {kind}" for kind, count in events.items())
+    return f"{pools['pools']} pools at the end; {told}"
