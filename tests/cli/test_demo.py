@@ -6,24 +6,66 @@ import pytest
 
 from multipool.bench.report import demo
 from multipool.bench.report.report import FILE
+from multipool.bench.report.summary import Row
+from multipool.bench.run.result import Result
 from multipool.data import COMMON
 
 
 @pytest.fixture
 def short(tiny, monkeypatch):
-    """The demo on the tiny dataset, with source and rotta only."""
+    """The demo on the tiny dataset, with one of the hosts only."""
     monkeypatch.setattr(tiny, "per_domain", 128)
     monkeypatch.setattr(demo, "Loader", tiny)
-    monkeypatch.setattr(demo, "METHODS", ("rotta",))
+    monkeypatch.setattr(demo, "HOSTS", ("rotta",))
 
 
 def test_the_demo_shows_a_table_and_writes_a_page(call, short, tmp_path):
     code, out, _ = call("demo", "--out", tmp_path / "d", "--images", 128)
     assert code == 0
-    for word in ("source", "single", "mcm", "mcm+", "samples", "memory", "may be chance"):
+    for word in ("source", "bn", "tent", "single", "mcm", "multipool", "decoded", "may be chance"):
         assert word in out
     assert out.strip().splitlines()[-1] == f"report: {tmp_path / 'd' / FILE}"
     assert (tmp_path / "d" / FILE).is_file()
+
+
+def test_the_last_sentence_says_which_to_use(call, short, tmp_path):
+    _, out, _ = call("demo", "--out", tmp_path, "--images", 128)
+    told = out.strip().splitlines()[-2]
+    assert told.startswith("On this stream use ")
+    section, _ = demo.demo(tmp_path, per_domain=128)
+    assert told == demo.conclusion(section.rows)
+    assert told in (tmp_path / FILE).read_text(encoding="utf-8")
+
+
+def row(method, error, memory="–"):
+    """A row of one run with this error."""
+    settings = {"method": method}
+    run = Result(error, {}, True, settings, versions={}, seed=0, samples=1, total=1)
+    return Row(method, memory, "", (run,))
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        (
+            [row("source", 40.0), row("bn", 30.0), row("multipool", 20.0, "mcm+")],
+            "On this stream use multipool: 20.0 % error; next is bn with 30.0 %; "
+            "the source model has 40.0 %.",
+        ),
+        (
+            [row("source", 40.0), row("rotta", 31.0, "mcm"), row("bn", 30.5), row("tent", 30.1)],
+            "On this stream use tent or bn or rotta + mcm: 30.1 and 30.5 and 31.0 % error "
+            "(too close to call); next is the source model with 40.0 %.",
+        ),
+        (
+            [row("source", 20.0), row("bn", 30.0)],
+            "On this stream use the source model: 20.0 % error; next is bn with 30.0 %.",
+        ),
+        ([row("source", 20.0)], "On this stream use the source model: 20.0 % error."),
+    ],
+)
+def test_the_conclusion_follows_the_numbers(rows, sentence):
+    assert demo.conclusion(rows) == sentence
 
 
 def test_the_demo_in_json(call, short, tmp_path):
@@ -32,6 +74,7 @@ def test_the_demo_in_json(call, short, tmp_path):
     assert err == ""
     assert [(run["method"], run["memory"]) for run in content["runs"]][0][0] == "source"
     assert content["report"] == str(tmp_path / FILE)
+    assert content["conclusion"].startswith("On this stream use ")
 
 
 def test_the_demo_is_the_published_plan():
@@ -46,6 +89,8 @@ def test_the_demo_is_the_published_plan():
 
 def test_remarks_say_when_a_memory_is_worse(call, short, tmp_path):
     section, _ = demo.demo(tmp_path, per_domain=128)
-    (remark,) = demo.remarks(section)
+    remark, ours = demo.remarks(section)
     by_name = {row.memory: row.mean for row in section.rows if row.method == "rotta"}
     assert f"mcm {by_name['mcm'] - by_name['single']:+.1f} against its own pool" in remark
+    (row,) = (row for row in section.rows if row.method == "multipool")
+    assert f"{row.undecoded:.1f} % before its decoder" in ours

@@ -28,9 +28,9 @@ def main(
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Compare source, rotta, petta and resitta, each with three memories, on shapes-c.
+    """Compare source, bn, tent, the paper's hosts with two memories, and multipool, on shapes-c.
 
-    The page that it ends with is written to the folder --out.
+    A sentence at the end says which to use; the page is written to the folder --out.
     """
     started = time.perf_counter()
     with progress("demo", quiet or json) as show:
@@ -42,12 +42,13 @@ def main(
             show(Progress(done, total, step.error, step.stage), name)
 
         section, path = work.demo(out, seed, images, tell)
+    concluded = work.conclusion(section.rows)
     if json:
         rows = [
             {"method": row.method, "memory": row.memory, **row.runs[0].as_dict()}
             for row in section.rows
         ]
-        print_json({"report": str(path), "runs": rows})
+        print_json({"report": str(path), "conclusion": concluded, "runs": rows})
         return
     columns, rows_of_text = work.demo_table(section)
     title = f"shapes-c, {len(section.domains)} corruptions of {images} images, seed {seed}"
@@ -56,5 +57,6 @@ def main(
         for remark in work.remarks(section):
             print(remark)
         print("One seed and a short stream: differences of less than about a point may be chance.")
+        print(concluded)
         say(f"{time.perf_counter() - started:.0f} seconds in all")
     print(f"report: {path}")
