@@ -16,6 +16,7 @@ from multipool.methods.multipool.rules import (
     Ints,
     closest_pair,
     distances,
+    last_change,
     likely_path,
     whitener,
 )
@@ -135,7 +136,11 @@ class Router:
             if given is None or given.shape != own.shape or not bool(given.isfinite().all()):
                 raise ValueError(f"the router's state has no sound '{name}' of shape {own.shape}")
             found[name] = given.numpy().astype(own.dtype)
-        if not -1 <= found["numbers"][1] < len(self.weights) or (found["numbers"] < -1).any():
+        if (found["numbers"] < -1).any() or (found["weights"] < 0).any():
+            raise ValueError("the router's state has numbers or weights below zero")
+        there = np.append(found["weights"] > 0, True)  # the last for -1, no pool
+        named = np.append(found["owners"], found["numbers"][1])
+        if (named < -1).any() or (named >= len(self.weights)).any() or not there[named].all():
             raise ValueError("the router's state names a pool that it does not have")
         for name, value in found.items():
             setattr(self, name, value)
@@ -166,8 +171,7 @@ class Router:
         window = np.concatenate([before, points])
         known = np.concatenate([owners, pools])
         if len(window) >= LEAST and self._is_new(window, known, white):
-            fresh = points if len(points) >= LEAST else window[-LEAST:]
-            pools = np.full(len(points), self._create(fresh, events))
+            pools = np.full(len(points), self._begin(window, known, len(points), events))
         self._take(points, pools, events)
         return pools
 
@@ -206,6 +210,21 @@ class Router:
         self.owners = np.concatenate([self.owners[count:], pools[-RECENT:]])
         self.numbers[0] += count
         self.numbers[1] = pools[-1]
+
+    def _begin(self, window: Floats, pools: Ints, count: int, events: list[Event]) -> int:
+        """Create a pool for the last ``count`` images of a window.
+
+        In a small batch they are too few to say where it lies: those since the change help.
+        """
+        early = 0
+        if count < LEAST:
+            gaps = (window - self.centres[pools]) @ self._whitener()
+            early = last_change(gaps, count) - count
+        places = np.flatnonzero(self.owners >= 0)[-early:] if early else self.owners[:0]
+        pool = self._create(window[-count - early : -count] if early else window[-count:], events)
+        self.weights[pool] = max(self.weights[pool], early)
+        self.owners[places] = pool
+        return pool
 
     def _create(self, points: Floats, events: list[Event]) -> int:
         free = np.flatnonzero(self.weights == 0)

@@ -44,7 +44,7 @@ def likely_path(costs: Floats, start: int, stay: float) -> Ints:
     Args:
         costs: ``(B, P)``, minus the log-likelihood of each image in each pool.
         start: pool of the image before.
-        stay: probability that an image comes from the same pool as the one before it.
+        stay: probability that an image comes from the same pool as the one before it, 0.5 to 1.
 
     >>> likely_path(np.array([[9.0, 0.0], [9.0, 0.0], [0.0, 1.0]]), start=0, stay=0.9).tolist()
     [1, 1, 1]
@@ -67,6 +67,20 @@ def likely_path(costs: Floats, start: int, stay: float) -> Ints:
     for t in range(count - 1, 0, -1):
         path[t - 1] = came[t, path[t]]
     return path
+
+
+def last_change(gaps: Floats, least: int) -> int:
+    """Return how many of the last images, ``least`` or more, are most likely of another domain.
+
+    ``gaps`` ``(B, D)`` are whitened, from the centre of each image's pool: k images whose mean lies
+    elsewhere are likelier by |their sum|^2 / 2k, greatest where k ends at the change.
+
+    >>> last_change(np.array([[0.1], [-0.1], [2.0], [1.8], [2.2]]), least=1)
+    3
+    """
+    sums = gaps[::-1].cumsum(axis=0)  # of the last 1, 2, ... images
+    gains = (sums**2).sum(axis=1) / np.arange(1, len(sums) + 1)
+    return least + int(gains[least - 1 :].argmax())
 
 
 def closest_pair(centres: Floats, weights: Floats) -> tuple[int, int, float]:
