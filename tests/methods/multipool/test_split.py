@@ -1,0 +1,84 @@
+"""Two domains in one cloud of points are found, and one domain is left alone."""
+
+import numpy as np
+import pytest
+
+from multipool.methods.multipool.split import Axis, squash, two_domains
+
+WIDTH, COUNT, LEAST = 20, 480, 0.33
+
+
+def clouds(rng, gap, share=0.5):
+    """Return points of two Gaussians with one covariance, and which are the second's."""
+    second = rng.random(COUNT) < share
+    direction = rng.standard_normal(WIDTH)
+    direction *= gap / np.linalg.norm(direction)
+    points = rng.standard_normal((COUNT, WIDTH)) + second[:, None] * direction
+    return points @ (np.eye(WIDTH) + 0.3 * rng.standard_normal((WIDTH, WIDTH))), second
+
+
+def one_domain(rng, kind):
+    points = rng.standard_normal((COUNT, WIDTH))
+    if kind == "student":
+        points /= np.sqrt(rng.chisquare(3, (COUNT, 1)) / 3)
+    if kind == "outliers":
+        points[rng.choice(COUNT, COUNT // 50, replace=False)] += 12.0
+    return points
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("share", [0.5, 0.25])
+def test_two_separate_domains_are_found_and_told_apart(seed, share):
+    points, second = clouds(np.random.default_rng(seed), gap=7.0, share=share)
+    found = two_domains(points, np.random.default_rng(100 + seed), LEAST)
+    assert found is not None
+    agreement = np.mean(found == second)
+    assert max(agreement, 1 - agreement) > 0.98
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "student", "outliers"])
+@pytest.mark.parametrize("seed", range(3))
+def test_one_domain_is_not_split(kind, seed):
+    points = one_domain(np.random.default_rng(seed), kind)
+    assert two_domains(points, np.random.default_rng(100 + seed), LEAST) is None
+
+
+def test_the_least_gain_decides():
+    points, _ = clouds(np.random.default_rng(0), gap=7.0)
+    assert two_domains(points, np.random.default_rng(1), least=5.0) is None
+
+
+def test_the_same_generator_gives_the_same_answer():
+    points, _ = clouds(np.random.default_rng(3), gap=6.0)
+    once = two_domains(points, np.random.default_rng(7), LEAST)
+    again = two_domains(points, np.random.default_rng(7), LEAST)
+    assert once is not None
+    assert np.array_equal(once, again)
+
+
+def test_the_points_stay_as_they_are():
+    points, _ = clouds(np.random.default_rng(3), gap=6.0)
+    before = points.copy()
+    two_domains(points, np.random.default_rng(7), LEAST)
+    assert np.array_equal(points, before)
+
+
+def test_squashed_tails_end_at_the_width_and_the_middle_is_kept():
+    column = np.array([-1000.0, -1.0, -0.01, 0.0, 0.01, 1.0, 1000.0])[:, None]
+    bent = squash(column)[:, 0]
+    assert bent[0] == pytest.approx(-2.5)
+    assert bent[-1] == pytest.approx(2.5)
+    assert bent[4] == pytest.approx(0.01 / 1.4826, rel=1e-3)  # the median deviation is 1
+    assert (np.diff(bent) > 0).all()
+
+
+def test_an_axis_gains_by_hand_what_two_gaussians_explain_better():
+    axis = Axis(np.array([1.0]), (-3.0, 3.0), share=0.5, variance=1.0, likelihood=0.0)
+    places = np.array([-3.0, 3.0])
+    # One Gaussian: variance 9, each place at one deviation. Two: each in the middle of its own.
+    one = -0.5 - 0.5 * np.log(9.0)
+    both = np.log(0.5 * (1 + np.exp(-18.0)))
+    assert axis.gain(places) == pytest.approx(both - one)
+    assert axis.first(np.array([-1.0, -0.1, 0.1, 5.0])).tolist() == [True, True, False, False]
+    uneven = Axis(np.array([1.0]), (-3.0, 3.0), share=0.9, variance=1.0, likelihood=0.0)
+    assert uneven.first(np.array([0.1])).tolist() == [True]  # the larger has the benefit of doubt
