@@ -1,0 +1,75 @@
+"""What is counted for each pool follows what happens to it."""
+
+import numpy as np
+import pytest
+import torch
+
+from multipool.methods.multipool.accounts import Accounts
+from multipool.methods.multipool.router import Event
+
+
+@pytest.fixture
+def accounts():
+    """Return accounts of three pools and four classes, two of them in use."""
+    found = Accounts(3, 4)
+    found.add(0, np.array([0, 0, 3]))
+    found.add(1, np.array([2, -1]))
+    found.updates[:2] = 5, 7
+    return found
+
+
+def test_images_are_counted_by_class_and_those_without_a_label_only_wait(accounts):
+    assert accounts.counts.tolist() == [[2, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0]]
+    assert accounts.waiting.tolist() == [3, 2, 0]
+
+
+def test_merged_pools_are_added_and_the_other_is_closed(accounts):
+    accounts.note(Event("merged", 1, 0))
+    assert accounts.counts.tolist() == [[0, 0, 0, 0], [2, 0, 1, 1], [0, 0, 0, 0]]
+    assert accounts.waiting.tolist() == [0, 5, 0]
+    assert accounts.updates.tolist() == [0, 12, 0]
+
+
+def test_a_new_pool_starts_from_nothing_and_a_split_one_twice_so(accounts):
+    accounts.note(Event("created", 1))
+    assert accounts.updates.tolist() == [5, 0, 0]
+    accounts.updates[2] = 4
+    accounts.note(Event("split", 0, 2))
+    assert not accounts.counts.any()
+    assert not accounts.waiting.any()
+    assert not accounts.updates.any()
+
+
+def test_events_are_counted_by_kind(accounts):
+    for event in (Event("created", 2), Event("recalled", 0), Event("recalled", 1)):
+        accounts.note(event)
+    assert accounts.events.tolist() == [1, 2, 0, 0]  # created, recalled, merged, split
+    accounts.note(Event("merged", 0, 1))
+    accounts.note(Event("split", 0, 1))
+    assert accounts.events.tolist() == [1, 2, 1, 1]
+
+
+def test_saved_loaded_and_cleared(accounts):
+    other, empty = Accounts(3, 4), Accounts(3, 4).state_dict()
+    other.load_state_dict(accounts.state_dict())
+    saved = accounts.state_dict()
+    assert all(torch.equal(saved[k], v) for k, v in other.state_dict().items())
+    accounts.add(0, np.array([1]))
+    assert saved["counts"].sum() == other.counts.sum() == 4  # both are copies
+    accounts.clear()
+    assert all(torch.equal(empty[k], v) for k, v in accounts.state_dict().items())
+
+
+@pytest.mark.parametrize("name", ["counts", "updates", "waiting", "events"])
+@pytest.mark.parametrize("bad", ["missing", "shape", "negative"])
+def test_a_bad_state_is_refused_and_changes_nothing(accounts, name, bad):
+    before, state = accounts.state_dict(), Accounts(3, 4).state_dict()
+    if bad == "missing":
+        del state[name]
+    elif bad == "shape":
+        state[name] = state[name][:1]
+    else:
+        state[name] -= 1
+    with pytest.raises(ValueError, match=f"the pools' state has no sound '{name}'"):
+        accounts.load_state_dict(state)
+    assert all(torch.equal(before[k], v) for k, v in accounts.state_dict().items())

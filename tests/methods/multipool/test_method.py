@@ -1,0 +1,294 @@
+"""The method on a tiny network: its answers by hand, its pools; looking changes nothing."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from multipool.memory import build
+from multipool.methods import adapt, load
+from multipool.methods.multipool.rules import trust
+from multipool.ops import Network
+
+GROWN = {"young": 0, "update_every": 32}  # no pool is young: no image moves its own statistics
+
+
+@pytest.fixture
+def stream(make_images):
+    """Return batches that change their domain, plain and striped, after every third."""
+    stripes = (torch.arange(8) % 2 == 0).float().expand(8, 8)
+
+    def make(batches=12, size=64):
+        found = [make_images(size, seed=t) for t in range(batches)]
+        return [0.3 * x + 0.7 * stripes if t // 3 % 2 else x for t, x in enumerate(found)]
+
+    return make
+
+
+def with_statistics(net, statistics):
+    """Return a copy of the network in eval mode with other running statistics, ``(S,)``."""
+    twin = copy.deepcopy(net).eval()
+    at = 0
+    for layer in (twin.bn1, twin.bn2, twin.bn3):
+        for buffer in (layer.running_mean, layer.running_var):
+            buffer.copy_(statistics[at : at + len(buffer)])
+            at += len(buffer)
+    return twin
+
+
+class Literal(nn.Module):
+    """A BatchNorm layer that moves to the statistics of its images, beside the source's."""
+
+    def __init__(self, layer, own, rate, weights, share):
+        super().__init__()
+        self.layer, self.own, self.rate = layer, own, rate
+        self.weights, self.share = weights, share
+
+    def forward(self, x):
+        w = self.weights[:, None]
+        mean = (w * x.mean(dim=(2, 3))).sum(dim=0)
+        var = (w * (x - mean[:, None, None]).square().mean(dim=(2, 3))).sum(dim=0)
+        self.own = (1 - self.rate) * self.own + self.rate * torch.cat([mean, var])
+        mean, var = self.own.chunk(2)
+        s, layer = self.share, self.layer
+        mean, var = (1 - s) * layer.running_mean + s * mean, (1 - s) * layer.running_var + s * var
+        return F.batch_norm(x, mean, var, layer.weight, layer.bias, eps=layer.eps)
+
+
+def literally(net, images, own, rate, weights, share):
+    """Return logits by statistics ``own`` ``(S,)`` that images have moved, and those statistics."""
+    twin = copy.deepcopy(net).eval()
+    for name, part in zip(("bn1", "bn2", "bn3"), own.split([12, 16, 16]), strict=True):
+        setattr(twin, name, Literal(getattr(twin, name), part, rate, weights, share))
+    with torch.no_grad():
+        logits = twin(images)
+    return logits, torch.cat([twin.bn1.own, twin.bn2.own, twin.bn3.own])
+
+
+def mixed(method, pool):
+    """Return what a pool normalises with, by hand: (1 - trust) source + trust its own."""
+    share = trust(method.accounts.counts[pool], method.config.likeness, method.config.prior)
+    return (1 - share) * method.home + share * method.own[pool]
+
+
+def equal_states(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
+
+
+def test_a_batch_of_one_pool_is_an_eval_pass_with_its_statistics(make_net, stream):
+    adapter = adapt(make_net(), decode="none", options={**GROWN, "prior": 1.0})
+    batches = stream(3)
+    adapter(batches[0])
+    adapter(batches[1])
+    method = adapter.method
+    assert (method.own[0] - method.home).abs().max() > 0.05
+    with torch.no_grad():
+        expected = with_statistics(make_net(), mixed(method, 0))(batches[2])
+        assert not torch.allclose(expected, make_net()(batches[2]), atol=0.05)
+    torch.testing.assert_close(adapter(batches[2]), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_batch_of_two_pools_has_for_each_image_the_statistics_of_its_own(make_net, stream):
+    adapter = adapt(make_net(), decode="none", options={**GROWN, "prior": 1.0})
+    batches = stream(6)
+    for x in batches:
+        adapter(x)
+    plain, striped = batches[1][:20], batches[4][:20]
+    expected = []
+    with torch.no_grad():
+        for pool, images in ((1, striped), (0, plain)):
+            expected.append(with_statistics(make_net(), mixed(adapter.method, pool))(images))
+    found = adapter.predict(torch.cat([striped, plain]))
+    torch.testing.assert_close(found, torch.cat(expected), rtol=1e-4, atol=1e-4)
+
+
+def test_the_first_batch_moves_the_statistics_that_answer_it(make_net, stream):
+    adapter, net = adapt(make_net(), decode="none"), make_net()
+    x = stream(1)[0]
+    with torch.no_grad():
+        labels = net(x).argmax(dim=1)
+    counts = torch.bincount(labels, minlength=5)
+    weights = 1 / counts[labels].float()  # every class counts the same
+    share = trust(counts.double().numpy(), adapter.config.likeness, adapter.config.prior)
+    home = adapter.method.home
+    expected, _ = literally(net, x, home, 1.0, weights / weights.sum(), share)
+    torch.testing.assert_close(adapter(x), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_updates_move_the_statistics_to_the_banks_as_a_mean_at_first(make_net, stream):
+    bank = build("fifo", 5, capacity=20)
+    adapter, net = adapt(make_net(), memory=bank, decode="none"), make_net()
+    method, even = adapter.method, torch.full((20,), 1 / 20)
+    own = method.home
+    for t, x in enumerate(stream(3)):
+        adapter(x)
+        share = trust(method.accounts.counts[0], 0.6, 32.0)
+        _, own = literally(net, x[-20:], own, 1 / (1 + t), even, share)
+        torch.testing.assert_close(method.own[0], own, rtol=1e-4, atol=1e-4)
+    assert torch.equal(method.own[1], method.home)
+
+
+def test_an_old_pool_moves_by_the_least_rate(make_net, stream):
+    adapter = adapt(make_net(), memory=build("fifo", 5, capacity=20), options={"rate": 0.4})
+    batches, method = stream(3), adapter.method
+    for x in batches:
+        before = method.own[0].clone()
+        adapter(x)
+    share = trust(method.accounts.counts[0], 0.6, 32.0)
+    even = torch.full((20,), 1 / 20)
+    _, expected = literally(make_net(), batches[2][-20:], before, 0.4, even, share)
+    torch.testing.assert_close(method.own[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_merged_pools_share_statistics_by_updates_and_counts_by_sum(make_net, stream):
+    adapter = adapt(make_net(), decode="none", options=GROWN)
+    method, batches = adapter.method, stream(9)
+    for x in (*batches[:5], batches[6]):
+        adapter(x)
+    updates, counts = method.accounts.updates[:2].tolist(), method.accounts.counts[:2].copy()
+    assert updates == [4, 2]
+    expected = (4 * method.own[0] + 2 * method.own[1]) / 6
+    method.router.centres[1] = method.router.centres[0]
+    adapter(batches[7][:8])  # too few for an update
+    torch.testing.assert_close(method.own[0], expected)
+    assert method.accounts.updates[:2].tolist() == [6, 0]
+    assert method.accounts.counts[0].sum() == counts.sum() + 8
+    assert len(method.banks()["bank1"]) == 0
+    (pool,) = adapter.pools
+    assert pool.samples == 6 * 64 + 8
+    assert adapter.method.facts()["merged"] == 1
+
+
+@pytest.mark.parametrize("decode", ["none", "sequence"])
+def test_looking_changes_nothing(make_net, stream, decode):
+    adapter, other = (adapt(make_net(), decode=decode) for _ in range(2))
+    for x in stream(5):
+        before = adapter.state_dict()
+        first, again = adapter.predict(x), adapter.predict(x)
+        assert torch.equal(first, again)
+        assert equal_states(before, adapter.state_dict())
+        answer = adapter(x)
+        assert torch.equal(first, answer)
+        assert torch.equal(answer, other(x))
+
+
+@pytest.mark.parametrize("size", [7, 64])
+def test_saved_and_loaded_it_goes_on_with_router_and_banks(make_net, stream, tmp_path, size):
+    adapter = adapt(make_net(), seed=3)
+    batches = stream(9, size)
+    for x in batches[:5]:
+        adapter(x)
+    adapter.save(tmp_path / "state.safetensors")
+    saved = adapter.state_dict()
+    assert {"router.centres", "accounts.counts", "pools.statistics"} <= saved.keys()
+    assert any(name.startswith("bank1.") for name in saved)
+    again = load(tmp_path / "state.safetensors", make_net())
+    assert again.pools == adapter.pools
+    for x in batches[5:]:
+        assert torch.equal(adapter(x), again(x))
+    assert equal_states(adapter.state_dict(), again.state_dict())
+
+
+def test_a_bad_router_is_refused_and_no_bank_has_changed(make_net, stream):
+    adapter = adapt(make_net())
+    early = adapter.state_dict()
+    for x in stream(2):
+        adapter(x)
+    before = adapter.state_dict()
+    early["router.numbers"] = torch.tensor([0, 99, 0, 0, 0])
+    with pytest.raises(ValueError, match="names a pool that it does not have"):
+        adapter.load_state_dict(early)
+    assert equal_states(before, adapter.state_dict())
+
+
+def test_reset_is_the_beginning(make_net, stream):
+    adapter = adapt(make_net())
+    empty = adapter.state_dict()
+    first = [adapter(x) for x in stream(5)]
+    adapter.reset()
+    assert equal_states(empty, adapter.state_dict())
+    assert adapter.pools == []
+    assert all(torch.equal(a, adapter(x)) for a, x in zip(first, stream(5), strict=True))
+
+
+@pytest.mark.parametrize("decode", ["none", "sequence"])
+def test_without_batchnorm_the_source_model_answers(make_images, decode):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Flatten(), nn.Linear(192, 5))
+    adapter, source = adapt(net, decode=decode), adapt(net, "source", decode=decode)
+    for t in range(3):
+        x = make_images(16, seed=t)
+        assert torch.equal(adapter(x), source(x))
+    assert adapter.pools == []
+    assert adapter.counts["updates"] == 0
+
+
+def test_images_one_by_one_find_the_same_pools(make_net, stream):
+    one_by_one, at_once = adapt(make_net()), adapt(make_net())
+    for x in stream(6, 16):
+        at_once(x)
+        for image in x.split(1):
+            answer = one_by_one(image)
+            assert answer.shape == (1, 5)
+            assert answer.isfinite().all()
+    assert len(one_by_one.pools) == len(at_once.pools) == 2
+    assert sum(p.samples for p in one_by_one.pools) == 96
+
+
+@pytest.mark.parametrize("memory", ["single", "mcm", "mcm+", "own"])
+def test_every_bank_will_do_and_each_pool_has_its_own(make_net, stream, memory):
+    chosen = build("fifo", 5, capacity=20) if memory == "own" else memory
+    adapter = adapt(make_net(), memory=chosen)
+    for x in stream(6):
+        assert adapter(x).isfinite().all()
+    banks = [watched.bank for watched in adapter.method.banks().values()]
+    assert len(banks) == adapter.config.most
+    assert [len(bank) > 0 for bank in banks[:3]] == [True, True, False]
+    assert len({id(bank) for bank in banks}) == len(banks)
+    if memory == "own":
+        assert banks[0] is chosen
+        expected = stream(6)[2][-20:]  # the last of the plain images
+        torch.testing.assert_close(banks[0].retrieve(None).images, expected, atol=1e-2, rtol=0)
+
+
+def test_the_pools_add_up(make_net, stream):
+    adapter = adapt(make_net())
+    seen = 0
+    for t, x in enumerate(stream(12)):
+        adapter(x)
+        seen += len(x)
+        pools = adapter.pools
+        assert sum(p.samples for p in pools) == seen
+        assert sum(p.share for p in pools) == pytest.approx(1)
+        assert [p.active for p in pools].count(True) == 1
+        assert max(p.last_used for p in pools) == seen - 1
+        assert all(0 <= p.trust < 1 for p in pools)
+        assert next(p for p in pools if p.active) == pools[t // 3 % 2]
+    assert [p.created for p in adapter.pools] == [0, 192]
+    assert [p.last_used for p in adapter.pools] == [575, 767]
+
+
+def test_observers_hear_what_happened_to_the_pools(make_net, stream):
+    adapter, facts = adapt(make_net()), []
+    adapter.observe(facts.append)
+    for x in stream(9):
+        adapter(x)
+    last = facts[-1]
+    assert (last["created"], last["recalled"], last["merged"], last["split"]) == (2, 1, 0, 0)
+    assert last["pools"] == 2
+    assert last["pool"] == 0
+    assert [f["created"] for f in facts] == sorted(f["created"] for f in facts)
+
+
+def test_the_model_is_left_alone(make_net, stream):
+    net = make_net()
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    adapter = adapt(net)
+    source = Network(net).fingerprint()
+    for x in stream(3):
+        adapter(x)
+    assert all(torch.equal(before[k], v) for k, v in net.state_dict().items())
+    assert equal_states(source, adapter.network.fingerprint())
