@@ -41,7 +41,7 @@ def adapt(
             it is copied, and normalises its input itself. It decides the device.
         method: a name from :func:`multipool.methods.available`.
         memory: ``"mcm"``, ``"mcm+"``, ``"single"`` (the method's own pool) or a bank; left out:
-            the method's own pool. Only for methods that have a memory.
+            the method's own pool, in ``multipool`` ``"mcm+"``. Only for methods that have one.
         num_classes: L; left out: the width of the model's last linear layer.
         source: source data or statistics, for the methods that need them.
         seed: of every random draw the adapter makes.

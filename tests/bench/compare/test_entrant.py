@@ -24,6 +24,18 @@ def test_a_pool_of_its_own_goes_without_saying():
     assert Entrant("rotta").memory_name == "single"
     assert Entrant("bn").memory_name == ""
     assert label("bn", "") == "bn"
+    assert label("of another version", "single") == "of another version"
+
+
+def test_an_ablation_of_the_bank_does_not_fall_together_with_the_default():
+    words = ("multipool", "multipool+single", "multipool:new=0.3")
+    entrants = [Entrant.parse(word) for word in words]
+    assert [entrant.memory_name for entrant in entrants] == ["mcm+", "single", "mcm+"]
+    assert [label(entrant.method_name, entrant.memory_name) for entrant in entrants] == [
+        "multipool",
+        "multipool + single",
+        "multipool:new=0.3",
+    ]
 
 
 def test_lame_corrects_outputs_by_itself_whatever_its_options():

@@ -125,3 +125,11 @@ def test_a_model_and_a_file_of_weights_are_both_heard(tmp_path):
     assert plain.architecture() == "wrn16-2"
     with pytest.raises(ValueError, match="comes with its weights, got --weights"):
         Experiment(model="shapes-wrn10-1", weights=str(file))
+
+
+def test_options_of_a_memory_left_out_are_those_of_the_bank_that_the_method_prefers():
+    assert Experiment(memory_options={"max_clusters": 2}).memory_options == {"max_clusters": 2}
+    with pytest.raises(ValueError, match="max_clusters"):
+        Experiment(memory="single", memory_options={"max_clusters": 2})
+    with pytest.raises(ValueError, match="max_clusters"):
+        Experiment(method="rotta", memory_options={"max_clusters": 2})

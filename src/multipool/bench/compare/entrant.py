@@ -50,16 +50,27 @@ class Entrant:
     @property
     def memory_name(self) -> str:
         """Return the memory, as in the table's column ``memory``; "" where there is none."""
-        return self.memory or ("single" if METHODS[self.method].takes_memory else "")
+        return self.memory or _usual_memory(self.method)
 
 
 def label(method: str, memory: str) -> str:
-    """Return what a row is called; a method's own pool goes without saying.
+    """Return what a row is called; the memory that a method has anyway goes without saying.
 
-    >>> label("rotta", "single"), label("rotta", "mcm")
-    ('rotta', 'rotta + mcm')
+    >>> label("rotta", "single"), label("rotta", "mcm"), label("multipool", "single")
+    ('rotta', 'rotta + mcm', 'multipool + single')
     """
-    return method if memory in ("", "single") else f"{method} + {memory}"
+    return method if memory in ("", _usual_memory(method)) else f"{method} + {memory}"
+
+
+def _usual_memory(method: str) -> str:
+    """Return the memory of a method about which nothing is said; "" where there is none.
+
+    ``method`` may carry options, and may be of another version: then a pool is its own.
+    """
+    kind = METHODS.get(method.split(":")[0])
+    if kind is not None and kind.takes_memory is None:
+        return ""
+    return "single" if kind is None or kind.prefers is None else kind.prefers
 
 
 def is_corrector(row: str) -> bool:

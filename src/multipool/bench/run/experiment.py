@@ -52,7 +52,8 @@ class Experiment:
     dataset: str = _setting("shapes-c", _of(DATASETS))
     method: str = _setting("multipool", _of(methods.METHODS))
     memory: str | None = _setting(
-        None, f"{_of(memories())} Left out: the method's own pool, which is 'single'."
+        None,
+        f"{_of(memories())} Left out: the method's own pool, which is 'single'; mcm+ in multipool.",
     )
     protocol: str = _setting("ptta", _of(PROTOCOLS))
     model: str | None = _setting(
@@ -242,10 +243,12 @@ def _check_method(experiment: Experiment) -> None:
                 f"methods with a memory: {', '.join(takers)}"
             )
     configure(adapter.Config(), experiment.method_options(), experiment.method)
-    _check_memory_options(experiment, adapter.takes_memory)
+    _check_memory_options(experiment, adapter.takes_memory, adapter.prefers)
 
 
-def _check_memory_options(experiment: Experiment, own_pool: str | None) -> None:
+def _check_memory_options(
+    experiment: Experiment, own_pool: str | None, preferred: str | None
+) -> None:
     """Build the bank once, empty: it knows best which options it takes."""
     if not experiment.memory_options:
         return
@@ -254,7 +257,8 @@ def _check_memory_options(experiment: Experiment, own_pool: str | None) -> None:
             f"{experiment.method} has no memory, got options of one: "
             f"{', '.join(experiment.memory_options)}"
         )
-    name = own_pool if experiment.memory in (None, "single") else experiment.memory
+    named = experiment.memory or preferred or "single"
+    name = own_pool if named == "single" else named
     # Any number of classes does: options do not depend on it, and an empty bank costs nothing.
     MEMORIES[str(name)](100, **experiment.memory_options)  # type: ignore[arg-type]
 
