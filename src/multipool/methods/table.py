@@ -47,3 +47,17 @@ METHODS: dict[str, type[Method]] = {
 def available() -> list[str]:
     """Return the names of all methods."""
     return list(METHODS)
+
+
+def usual_memory(method: str) -> str:
+    """Return the memory that a method has unless told otherwise; "" where it has none.
+
+    ``single`` is its own pool, also of a method that is not known here, as in older results.
+
+    >>> usual_memory("rotta"), usual_memory("multipool"), usual_memory("bn")
+    ('single', 'mcm+', '')
+    """
+    kind = METHODS.get(method)
+    if kind is not None and kind.takes_memory is None:
+        return ""
+    return "single" if kind is None or kind.prefers is None else kind.prefers

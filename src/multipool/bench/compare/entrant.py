@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from multipool.core import lookup
-from multipool.methods import METHODS
+from multipool.methods import METHODS, usual_memory
 
 SOURCE = "source"  # the model as it is, with which every method is compared
 # Methods that correct their outputs by the order of the stream, as the decoder does: without the
@@ -50,7 +50,7 @@ class Entrant:
     @property
     def memory_name(self) -> str:
         """Return the memory, as in the table's column ``memory``; "" where there is none."""
-        return self.memory or _usual_memory(self.method)
+        return self.memory or usual_memory(self.method)
 
 
 def label(method: str, memory: str) -> str:
@@ -59,18 +59,8 @@ def label(method: str, memory: str) -> str:
     >>> label("rotta", "single"), label("rotta", "mcm"), label("multipool", "single")
     ('rotta', 'rotta + mcm', 'multipool + single')
     """
-    return method if memory in ("", _usual_memory(method)) else f"{method} + {memory}"
-
-
-def _usual_memory(method: str) -> str:
-    """Return the memory of a method about which nothing is said; "" where there is none.
-
-    ``method`` may carry options, and may be of another version: then a pool is its own.
-    """
-    kind = METHODS.get(method.split(":")[0])
-    if kind is not None and kind.takes_memory is None:
-        return ""
-    return "single" if kind is None or kind.prefers is None else kind.prefers
+    usual = usual_memory(method.split(":")[0])  # what follows are options
+    return method if memory in ("", usual) else f"{method} + {memory}"
 
 
 def is_corrector(row: str) -> bool:

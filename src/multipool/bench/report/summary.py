@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multipool.bench.run.result import Result
-from multipool.methods import METHODS
+from multipool.methods import usual_memory
 
 # What makes two runs comparable: the stream and the model. The rest makes two rows of one table.
 CONTEXT = (
@@ -197,11 +197,7 @@ def _flat(run: Result) -> dict[str, Any]:
 def _memory_of(run: Result) -> str:
     if run.memory is None:
         return NO_MEMORY
-    named = run.settings.get("memory")
-    if named is not None:
-        return str(named)
-    method = METHODS.get(str(run.settings["method"]))  # a file may name one of another version
-    return "single" if method is None or method.prefers is None else method.prefers
+    return str(run.settings.get("memory") or usual_memory(str(run.settings["method"])))
 
 
 def _error(run: Result) -> float:

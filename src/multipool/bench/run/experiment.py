@@ -243,12 +243,10 @@ def _check_method(experiment: Experiment) -> None:
                 f"methods with a memory: {', '.join(takers)}"
             )
     configure(adapter.Config(), experiment.method_options(), experiment.method)
-    _check_memory_options(experiment, adapter.takes_memory, adapter.prefers)
+    _check_memory_options(experiment, adapter.takes_memory)
 
 
-def _check_memory_options(
-    experiment: Experiment, own_pool: str | None, preferred: str | None
-) -> None:
+def _check_memory_options(experiment: Experiment, own_pool: str | None) -> None:
     """Build the bank once, empty: it knows best which options it takes."""
     if not experiment.memory_options:
         return
@@ -257,7 +255,7 @@ def _check_memory_options(
             f"{experiment.method} has no memory, got options of one: "
             f"{', '.join(experiment.memory_options)}"
         )
-    named = experiment.memory or preferred or "single"
+    named = experiment.memory or methods.usual_memory(experiment.method)
     name = own_pool if named == "single" else named
     # Any number of classes does: options do not depend on it, and an empty bank costs nothing.
     MEMORIES[str(name)](100, **experiment.memory_options)  # type: ignore[arg-type]
