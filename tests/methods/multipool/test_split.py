@@ -43,6 +43,26 @@ def test_one_domain_is_not_split(kind, seed):
     assert two_domains(points, np.random.default_rng(100 + seed), LEAST) is None
 
 
+def test_a_few_wild_images_seldom_hide_two_domains():
+    apart = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        points, second = clouds(rng, gap=9.0)
+        wild = rng.choice(COUNT, 5, replace=False)
+        points[wild] += 300 * rng.standard_normal((5, WIDTH))
+        found = two_domains(points, np.random.default_rng(100 + seed), LEAST)
+        if found is not None:
+            agreement = np.mean(np.delete(found == second, wild))
+            apart += max(agreement, 1 - agreement) > 0.98
+    assert apart >= 9  # without the squashing, never
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_only_the_fitted_images_show_is_no_domain(seed):
+    points = np.random.default_rng(seed).standard_normal((90, WIDTH))  # few: any fit looks good
+    assert two_domains(points, np.random.default_rng(100 + seed), LEAST) is None
+
+
 def test_the_least_gain_decides():
     points, _ = clouds(np.random.default_rng(0), gap=7.0)
     assert two_domains(points, np.random.default_rng(1), least=5.0) is None
