@@ -16,7 +16,8 @@ def test_sureness_is_the_highest_probability_at_each_factor():
 
 
 def test_a_sure_model_is_left_as_it_is_and_an_unsure_one_sharpened_just_enough():
-    rising = np.array([0.3, 0.4, 0.5, 0.65, 0.7, 0.8, 0.9, 1.0])
+    more = [0.9] * (len(FACTORS) - 6)
+    rising = np.array([0.3, 0.4, 0.5, 0.65, 0.7, 0.8, *more, 1.0])
     assert choose_factor(4 * rising) == 3.0
-    assert choose_factor(rising + np.array([0.3, *[0.0] * 7])) == 1.0
-    assert choose_factor(np.array([*[0.1] * 7, 1.0])) == 8.0
+    assert choose_factor(rising + np.array([0.3, *[0.0] * len(FACTORS)])) == 1.0
+    assert choose_factor(np.array([*[0.1] * len(FACTORS), 1.0])) == FACTORS[-1] == 256.0

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from multipool.decode.chains import Array
 
-FACTORS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+_OCTAVES = 8  # up to 256: ROID multiplies logits by a prior, about one in the number of classes
+FACTORS = (1.0, *(f * 2**k for k in range(_OCTAVES) for f in (1.5, 2.0)))
 _SURE = 0.6  # mean of the highest probabilities that is sharp enough
 
 
@@ -23,7 +24,7 @@ def sureness(logits: Tensor) -> Array:
     """
     whole, half = logits.exp(), (1.5 * logits).exp()
     powers = [whole]
-    for _ in range(3):  # squares cost less than exponentials
+    for _ in range(_OCTAVES):  # squares cost less than exponentials
         whole = whole * whole
         powers += [half, whole]
         half = half * half
