@@ -56,7 +56,9 @@ def make(name: str, memory: str | None = None, *, options=None, **more) -> Adapt
     """Return an adapter on the device, with graphs or without."""
     kind = METHODS[name]
     setup = Setup(num_classes=CLASSES, memory=memory, **more)
-    bank = build(memory or kind.prefers or kind.takes_memory, CLASSES) if kind.takes_memory else None
+    bank = (
+        build(memory or kind.prefers or kind.takes_memory, CLASSES) if kind.takes_memory else None
+    )
     config = configure(kind.Config(), options or OPTIONS.get(name, {}), name)
     return Adapter(kind, network().to(device), config, setup, bank, source())
 

@@ -15,6 +15,7 @@ from torch.nn.modules.module import _IncompatibleKeys
 from multipool.core import numpy_generator, torch_generator
 from multipool.decode import SequenceDecoder
 from multipool.engine.bank import WatchedBank
+from multipool.engine.describe import describe
 from multipool.engine.guard import Guard
 from multipool.engine.method import Context, Method
 from multipool.engine.observers import Facts, Observers
@@ -117,8 +118,7 @@ class Adapter(nn.Module):
     @property
     def pools(self) -> list[Any]:
         """The pools in the order of their creation, where the method keeps pools."""
-        listed = getattr(self.method, "pools", None)
-        return [] if listed is None else list(listed())
+        return list(getattr(self.method, "pools", list)())
 
     @property
     def estimate(self) -> float | None:
@@ -127,7 +127,7 @@ class Adapter(nn.Module):
 
     @property
     def undecoded(self) -> Tensor | None:
-        """The logits ``(B, L)`` of the last batch as they were before the decoder."""
+        """The last batch's logits ``(B, L)`` before the decoder; of masked batches the good rows."""
         return self.stepper.undecoded
 
     @property
@@ -225,18 +225,14 @@ class Adapter(nn.Module):
         self,
         state_dict: Mapping[str, Tensor],
         prefix: str,
-        local_metadata: object,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
+        *rest: Any,  # noqa: ANN401
     ) -> None:
         """Take our part of the state of a module around us."""
         own = {k.removeprefix(prefix): v for k, v in state_dict.items() if k.startswith(prefix)}
         try:
             self.load_state_dict(own)
         except ValueError as error:
-            error_msgs.append(str(error))
+            rest[-1].append(str(error))  # the list of messages that torch hands round
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Let pass what changes neither device nor type; refuse the rest."""
@@ -256,15 +252,7 @@ class Adapter(nn.Module):
 
     def extra_repr(self) -> str:
         """Name the method, its bank and how full that is."""
-        memory = self.memory
-        words = [f"method='{self.name}'", f"num_classes={self.setup.num_classes}"]
-        if memory is not None:
-            name = self.setup.memory or self.method.takes_memory
-            clusters = getattr(memory, "clusters", None)
-            pools = "" if clusters is None else f" in {len(clusters.sizes)} pools"
-            kind = type(memory).__name__
-            words.append(f"memory='{name}' ({kind} of {memory.capacity}: {len(memory)}{pools})")
-        return ", ".join([*words, f"guard={self.setup.guard}", f"device='{self.device}'"])
+        return describe(self.method, self.setup, self.memory)
 
     # What the parts share -----------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from multipool.methods.multipool.router import Event, Router, fresh_pools
+from multipool.methods.multipool.events import Event, fresh_pools
+from multipool.methods.multipool.router import Router
 
 WIDTH = 20
 
@@ -182,15 +183,6 @@ def test_saved_and_loaded_it_goes_on_alike(size):
     assert np.array_equal(ours, theirs)
     assert our_events == their_events
     assert same_state(state(own), state(other))
-
-
-def test_cleared_it_is_as_new():
-    own = router()
-    follow(own, World(2).stream(0, 1))
-    own.clear()
-    assert same_state(state(own), state(router()))
-    assert own.active == -1
-    assert len(own.alive) == 0
 
 
 BAD = {

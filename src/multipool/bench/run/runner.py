@@ -19,8 +19,9 @@ from multipool.bench.run.checkpoint import Checkpoint
 from multipool.bench.run.environment import resolve
 from multipool.bench.run.experiment import Experiment
 from multipool.bench.run.loader import Loader, same_weights
+from multipool.bench.run.nothing import nothing
 from multipool.bench.run.result import Result
-from multipool.bench.run.session import Session, nothing
+from multipool.bench.run.session import Session
 from multipool.core import discard_parts
 
 CHECKPOINT_EVERY = 500  # batches

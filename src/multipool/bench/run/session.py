@@ -289,18 +289,3 @@ class Session:
         events = {key: int(value) for key, value in self.counters()["events"].items()}
         held = sizes(memory)
         return {"size": len(memory), "sizes": held, "events": events, "trace": self.trace}
-
-
-def nothing(experiment: Experiment, device: torch.device) -> Result:
-    """Return the result of a run that was ended before its first batch."""
-    return Result(
-        error=None,
-        errors={},
-        complete=False,
-        settings=experiment.settings(),
-        versions=versions(),
-        seed=experiment.seed,
-        samples=0,
-        total=0,
-        host=host(device),
-    )

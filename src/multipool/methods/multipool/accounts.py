@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multipool.methods.multipool.router import Event
+from multipool.methods.multipool.events import Event
 
 KINDS = ("created", "recalled", "merged", "split")
 
@@ -52,11 +52,6 @@ class Accounts:
         known = labels[labels >= 0]
         self.counts[pool] += np.bincount(known, minlength=self.counts.shape[1])
         self.waiting[pool] += len(labels)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        for name in self._arrays():
-            getattr(self, name).fill(0)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return all counts."""

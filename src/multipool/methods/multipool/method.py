@@ -23,7 +23,9 @@ from multipool.engine import Context, Kept, Method, Prediction, Update, tensor_p
 from multipool.engine.bank import WatchedBank
 from multipool.engine.method import Record
 from multipool.methods.multipool.accounts import KINDS, Accounts, PoolInfo
-from multipool.methods.multipool.router import Event, Route, Router, fresh_pools
+from multipool.methods.multipool.config import MultiPoolConfig
+from multipool.methods.multipool.events import Event, Route, fresh_pools
+from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import projection, trust
 from multipool.methods.multipool.statistics import each_image, moving, with_statistics
 from multipool.ops import Group, frozen, uncertainty
@@ -32,24 +34,6 @@ from multipool.ops.moments import instance_moments
 Array = npt.NDArray[Any]
 _ENOUGH = 16  # images of a batch that say something about their domain by themselves
 _AT_ONCE = 8  # images after which a young pool is brought up to date
-
-
-@dataclass(frozen=True)
-class MultiPoolConfig:
-    """One setting for every dataset, model and stream; chosen on the four extra corruptions."""
-
-    most: int = 16  # pools
-    new: float = 0.25  # squared distance per dimension of a new domain; see rules.py
-    same: float = 0.08  # of two pools that are one
-    mixed: float = 0.33  # nats a sample that say a pool holds two domains
-    depth: float = 0.4  # of the normalisation layer that describes images, 0 the first, 1 the last
-    width: int = 96  # numbers that describe an image
-    prior: float = 32.0  # samples that the source's statistics are worth
-    likeness: float = 0.6  # correlation of samples of one class
-    rate: float = 0.05  # least share of the bank in each statistics update
-    young: int = 512  # samples below which a pool is updated whenever it is used
-    update_every: int = 128  # samples of an older pool
-    samples: int = 64  # asked of the bank at each update
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from multipool.core import numpy_generator
+from multipool.methods.multipool.events import Event, Route
 from multipool.methods.multipool.rules import (
     Floats,
     Ints,
@@ -31,28 +31,10 @@ _LONG = 4000.0  # images over which their variation is averaged
 _CALM = 1000.0  # images over which a pool's centre is
 _TEMPER = 0.5  # neighbours in a stream are alike: one image counts half
 
-
-@dataclass(frozen=True)
-class Event:
-    """What happened to the pools; ``pool`` and ``other`` are their places in the table."""
-
-    kind: str  # created, recalled, merged (other into pool), split (other from pool)
-    pool: int
-    other: int = -1
-
-
-@dataclass(frozen=True)
-class Route:
-    """The pool of each image, ``(B,)``, and what happened on the way, in order."""
-
-    pools: Ints
-    events: list[Event] = field(default_factory=list)
-
-
-def fresh_pools(events: list[Event]) -> set[int]:
-    """Return the pools that have just begun: created, or parts of a split."""
-    made = {e.pool for e in events if e.kind in ("created", "split")}
-    return made | {e.other for e in events if e.kind == "split"}
+_STATE = (
+    *("centres", "weights", "samples", "created", "used"),
+    *("covariance", "recent", "owners", "numbers"),
+)
 
 
 class Router:
@@ -99,13 +81,13 @@ class Router:
     def copy(self) -> Router:
         """Return an independent router in the same state."""
         twin = copy.copy(self)
-        for name in self._arrays():
+        for name in _STATE:
             setattr(twin, name, getattr(self, name).copy())
         return twin
 
     def take(self, other: Router) -> None:
         """Become what ``other``, a copy that went on, is."""
-        for name in self._arrays():
+        for name in _STATE:
             setattr(self, name, getattr(other, name))
         self._white = other._white
 
@@ -125,12 +107,12 @@ class Router:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next decisions depend on."""
-        return {name: torch.from_numpy(getattr(self, name).copy()) for name in self._arrays()}
+        return {name: torch.from_numpy(getattr(self, name).copy()) for name in _STATE}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over a saved state, or raise ``ValueError`` and stay as it was."""
         found = {}
-        for name in self._arrays():
+        for name in _STATE:
             own = getattr(self, name)
             given = state.get(name)
             if given is None or given.shape != own.shape or not bool(given.isfinite().all()):
@@ -144,13 +126,6 @@ class Router:
             raise ValueError("the router's state names a pool that it does not have")
         for name, value in found.items():
             setattr(self, name, value)
-        self._white = None
-
-    def clear(self) -> None:
-        """Forget all pools."""
-        fresh = Router(self.centres.shape[1], len(self.weights), self._new, self._same, self._mixed)
-        for name in self._arrays():
-            setattr(self, name, getattr(fresh, name))
         self._white = None
 
     # One window ---------------------------------------------------------------------------------
@@ -321,10 +296,3 @@ class Router:
         self.covariance = rest.T @ rest / len(rest)  # what it was held both domains' difference
         self.numbers[2] = len(rest)
         events.append(Event("split", pool, other))
-
-    @staticmethod
-    def _arrays() -> tuple[str, ...]:
-        return (
-            *("centres", "weights", "samples", "created", "used"),
-            *("covariance", "recent", "owners", "numbers"),
-        )

@@ -1,0 +1,23 @@
+"""The options of multipool, which no dataset, model or stream needs changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MultiPoolConfig:
+    """One setting for every dataset, model and stream; chosen on the four extra corruptions."""
+
+    most: int = 16  # pools
+    new: float = 0.25  # squared distance per dimension of a new domain; see rules.py
+    same: float = 0.08  # of two pools that are one
+    mixed: float = 0.33  # nats a sample that say a pool holds two domains
+    depth: float = 0.4  # of the normalisation layer that describes images, 0 the first, 1 the last
+    width: int = 96  # numbers that describe an image
+    prior: float = 32.0  # samples that the source's statistics are worth
+    likeness: float = 0.6  # correlation of samples of one class
+    rate: float = 0.05  # least share of the bank in each statistics update
+    young: int = 512  # samples below which a pool is updated whenever it is used
+    update_every: int = 128  # samples of an older pool
+    samples: int = 64  # asked of the bank at each update
