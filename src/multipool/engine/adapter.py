@@ -127,7 +127,7 @@ class Adapter(nn.Module):
 
     @property
     def undecoded(self) -> Tensor | None:
-        """The last batch's logits ``(B, L)`` before the decoder; of masked batches the good rows."""
+        """The last logits ``(B, L)`` before the decoder; of masked batches the good rows."""
         return self.stepper.undecoded
 
     @property
