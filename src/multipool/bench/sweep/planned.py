@@ -69,7 +69,7 @@ def readable(experiment: Experiment) -> str:
     """Return what sets an experiment apart, in a form that is safe as a file name.
 
     >>> readable(Experiment(memory="mcm", memory_options={"threshold": 0.1}, protocol="ctta"))
-    'rotta-mcm-threshold=0.1-shapes-c-ctta-seed0'
+    'multipool-mcm-threshold=0.1-shapes-c-ctta-seed0'
     """
     parts = [experiment.method, *([experiment.memory] if experiment.memory else [])]
     for options in (experiment.memory_options, experiment.options):
