@@ -74,9 +74,8 @@ class Stepper:
     def look(self, images: Tensor) -> Tensor:
         """Return the logits that :meth:`advance` would return now, and change nothing."""
         logits = self._raw_look(images)
-        if self.decoder is None or not bool(logits.isfinite().all()):
-            return logits
-        return self.decoder.peek(logits)
+        answer = self._decode(logits).answer
+        return logits if answer is None else answer
 
     def _raw_look(self, images: Tensor) -> Tensor:
         logits = self._rest(images) if self._resting() else self._without_draws(images)
@@ -135,17 +134,20 @@ class Stepper:
     def _answer(self, logits: Tensor) -> Tensor:
         """Return what the caller gets of the final logits; only here the decoder goes on."""
         self.undecoded = logits
-        if self.decoder is None:
+        found = self._decode(logits)
+        if self.decoder is None or found.answer is None or found.state is None:
             return logits
-        found, self._decoded = self._decoded, _Decoded()
-        if found.logits is not logits:
-            if not bool(logits.isfinite().all()):
-                return logits
-            found = _Decoded(logits, *self.decoder.ahead(logits))
-        assert found.answer is not None  # decoded here, or while predicting
-        assert found.state is not None
         self.decoder.go_on(found.state)
         return found.answer
+
+    def _decode(self, logits: Tensor) -> _Decoded:
+        """Return what the decoder makes of final logits, once: predicting may have asked before."""
+        found, self._decoded = self._decoded, _Decoded()
+        if found.logits is logits:
+            return found
+        if self.decoder is None or not bool(logits.isfinite().all()):
+            return _Decoded()
+        return _Decoded(logits, *self.decoder.ahead(logits))
 
     def _own(self, logits: Tensor) -> Tensor:
         return logits.clone() if self._overwritten else logits
