@@ -9,7 +9,7 @@ from multipool.memory.holdings import Holdings, Sample
 
 
 def sample(serial, value=0.5, label=3):
-    return Sample(np.array([value, 1.0]), 0.1 * serial, label, serial, serial, False)
+    return Sample(np.array([value, 1.0]), 0.1 * serial, label, 0, serial, serial)
 
 
 def filled():

@@ -10,7 +10,7 @@ from multipool.memory.switch import by_numpy
 
 
 def test_the_highest_score_is_the_older_of_equals():
-    assert highest(np.array([3.0, 3.0, 1.0]), np.array([5, 2, 0])) == 1
+    assert highest(np.array([3.0, 3.0, 1.0]), np.array([9, 5, 2, 0]), np.array([1, 2, 3])) == 1
 
 
 def test_replacing_if_worse_is_strict():

@@ -19,9 +19,9 @@ class Sample(NamedTuple):
     point: Array  # (D,) its descriptor
     uncertainty: float
     label: int
+    doubtful: int  # 1: its label is in doubt, so it pushes nobody out
     serial: int
     moment: int  # its index: the serial number, or the number of the call
-    doubtful: bool  # its label is in doubt, so it pushes nobody out
 
 
 class Holdings:
@@ -62,7 +62,8 @@ class Holdings:
 
     def centroids(self) -> Array:
         """Return the mean descriptors ``(K, D)``."""
-        return self.totals[: len(self)] / self.sizes[: len(self), None]
+        used = len(self)
+        return self.totals[:used] / self.sizes[:used, None]
 
     def listed(self) -> tuple[Whole, Whole]:
         """Return slots and clusters of all members: cluster by cluster, and by arrival."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count, repeat
 from math import log
 from typing import TypeVar
 
@@ -88,11 +89,9 @@ class Organiser:
     def _samples(self, arrivals: Arrivals) -> Iterator[Sample]:
         by_call = self.options.age_unit == "step"
         columns = (arrivals.uncertainty, arrivals.labels, self.doubtful(arrivals))
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        for row, (uncertainty, label, doubtful) in enumerate(rows):
-            serial, index = self.serial + row, self.now + (0 if by_call else row)
-            point = arrivals.descriptors[row]
-            yield Sample(point, uncertainty, label, serial, index, bool(doubtful))
+        numbers = (column.tolist() for column in columns)
+        moments = repeat(self.now) if by_call else count(self.now)
+        return map(Sample, arrivals.descriptors, *numbers, count(self.serial), moments)
 
     def doubtful(self, arrivals: Arrivals) -> Whole:
         """Return 1 where a sample may push nobody out, else 0, ``(B,)``; once for each batch."""
@@ -132,11 +131,13 @@ class Organiser:
         if not len(rivals):
             return self._append(cluster, sample)
         held = self.holdings
-        far = self._gaps(held.points[rivals], centroid)
+        far: Array | float = 0.0  # what weighs nothing is not measured
+        if self.options.distance_weight:
+            far = self._gaps(held.points.take(rivals, axis=0), centroid)
         timely = self._timely.take(sample.moment - held.indices[rivals], mode="clip")
         scores = self._scores(timely, held.uncertainty[rivals], far)
-        worst = highest(scores, held.serials[rivals])
-        newcomer = self._scores(self._timely[0], sample.uncertainty, gap)
+        worst = highest(scores, held.serials, rivals)
+        newcomer = self._scores(float(self._timely[0]), sample.uncertainty, gap)
         replaces = REPLACEMENTS[self.options.replacement]
         if sample.doubtful or not replaces(scores[worst], newcomer):
             self.events["rejected"] += 1
@@ -155,7 +156,7 @@ class Organiser:
                 return alike
         return slots if len(slots) == self.options.capacity else slots[:0]
 
-    def _scores(self, timely: _Terms, uncertainty: _Terms, gaps: _Terms) -> _Terms:
+    def _scores(self, timely: _Terms, uncertainty: _Terms, gaps: _Terms | float) -> _Terms:
         """Return H(x) (Eq. 5): timeliness, doubt and distance, added in this order."""
         doubt = self.options.uncertainty_weight * uncertainty / log(self.options.num_classes)
         return timely + doubt + self.options.distance_weight * gaps

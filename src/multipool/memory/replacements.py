@@ -34,18 +34,17 @@ def timeliness_by_age(capacity: int, age_weight: float) -> Array:
     return timeliness(np.arange(SATURATED * capacity + 1, dtype=np.int64), capacity, age_weight)
 
 
-def highest(scores: Array, serial: NDArray[np.int64]) -> int:
+def highest(scores: Array, serials: NDArray[np.int64], slots: NDArray[np.int64]) -> int:
     """Return the position of the highest score; among equals that of the lowest serial number.
 
-    >>> highest(np.array([1.0, 2.0, 2.0]), np.array([0, 7, 3]))
+    Scores are those of members in ``slots``, serial numbers those of all slots.
+
+    >>> highest(np.array([1.0, 2.0, 2.0]), np.array([0, 7, 3]), np.array([0, 1, 2]))
     2
     """
     top = int(scores.argmax())
-    equals = scores == scores[top]
-    if np.count_nonzero(equals) == 1:
-        return top
-    ties = np.flatnonzero(equals)
-    return int(ties[serial[ties].argmin()])
+    ties = (scores == scores[top]).nonzero()[0]
+    return top if len(ties) == 1 else int(ties[serials[slots[ties]].argmin()])
 
 
 def always(worst: float, newcomer: float) -> bool:
