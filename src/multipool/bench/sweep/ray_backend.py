@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import secrets
 import socket
 import tempfile
@@ -51,7 +52,7 @@ def connect(options: Options) -> Any:  # noqa: ANN401
         ray.init(
             address=options.ray_address,
             log_to_driver=False,
-            logging_level="ERROR",
+            logging_level=logging.ERROR,
             runtime_env={"env_vars": {"OMP_NUM_THREADS": threads}},
         )
     except (ConnectionError, RuntimeError) as error:
