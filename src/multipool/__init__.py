@@ -1,7 +1,8 @@
 """Test-time adaptation with a multi-cluster memory.
 
 ``multipool.adapt(model, method="rotta", memory="mcm+")`` wraps a classifier so that it keeps
-learning from the unlabelled images it is asked about; ``multipool.load`` continues a saved one.
+learning from the unlabelled images it is asked about; ``multipool.load`` continues a saved one,
+and ``multipool.share`` makes one copy of the weights serve many.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from multipool import data, diagnostics, memory, methods, models
-    from multipool.methods import adapt, load
+    from multipool.methods import adapt, load, share
 
 __version__ = "0.1.0"
 
-__all__ = ["adapt", "data", "diagnostics", "load", "memory", "methods", "models"]
+__all__ = ["adapt", "data", "diagnostics", "load", "memory", "methods", "models", "share"]
 
 _ROOMS = ("data", "diagnostics", "memory", "methods", "models")
 
@@ -24,7 +25,7 @@ def __getattr__(name: str) -> object:
     """Import a room when it is first asked for: ``multipool --help`` need not wait for torch."""
     if name in _ROOMS:
         return importlib.import_module(f"multipool.{name}")
-    if name in ("adapt", "load"):
+    if name in ("adapt", "load", "share"):
         return getattr(importlib.import_module("multipool.methods"), name)
     raise AttributeError(f"module 'multipool' has no attribute {name!r}")
 

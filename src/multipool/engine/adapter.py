@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -57,7 +56,8 @@ class Adapter(nn.Module):
             model = Network(model, setup.precision, setup.compile, setup.num_classes)
         self.device = model.device()
         self.seconds = {"predict": 0.0, "memory": 0.0, "adapt": 0.0}
-        self._lock = threading.RLock()
+        self._lock = model.lock  # shared with other adapters over the same frozen weights
+        self.notes: dict[str, Any] = {}  # the user's own, kept in the file; anything that is JSON
         # Not a submodule: its frozen weights are the user's, and no part of the adapter's state.
         self.method = kind(
             Context(
@@ -178,18 +178,25 @@ class Adapter(nn.Module):
 
     def save(self, path: str | Path) -> None:
         """Write everything to one safetensors file, atomically; see :func:`multipool.load`."""
-        recipe = {
+        with self._lock:
+            write_state(path, self.state.snapshot(), self.recipe())
+
+    def recipe(self) -> dict[str, Any]:
+        """Return what a file says besides the state: how to make the adapter again."""
+        return {
             "method": self.name,
             "options": asdict(self.config),
             "model": self.fingerprint(),
+            "notes": dict(self.notes),
             **self.setup.saved(),
         }
-        with self._lock:
-            write_state(path, self.state.snapshot(), recipe)
 
     def fingerprint(self) -> str:
         """Return a checksum of the source model, by which a saved state knows its model."""
-        return digest(self.network.fingerprint())
+        network = self.network
+        if network.known_as is None:  # frozen weights: asked for once, also by many adapters
+            network.known_as = digest(network.fingerprint())
+        return network.known_as
 
     # What torch calls ---------------------------------------------------------------------------
 

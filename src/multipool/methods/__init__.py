@@ -6,6 +6,7 @@ adapter of it. No method ever sees a label, a dataset's name, a metric or a devi
 
 from multipool.engine import Adapter
 from multipool.methods.factory import adapt, load
+from multipool.methods.sharing import share
 from multipool.methods.table import METHODS, available, usual_memory
 
-__all__ = ["METHODS", "Adapter", "adapt", "available", "load", "usual_memory"]
+__all__ = ["METHODS", "Adapter", "adapt", "available", "load", "share", "usual_memory"]

@@ -12,6 +12,7 @@ from multipool.core import lookup
 from multipool.engine import Adapter, Method, Setup, configure
 from multipool.engine.saving import read_state
 from multipool.memory import Memory, build
+from multipool.methods.sharing import check_shared
 from multipool.methods.table import METHODS
 from multipool.ops import Network
 
@@ -38,7 +39,8 @@ def adapt(
 
     Args:
         model: a classifier from float images ``(B, C, H, W)`` in [0, 1] to logits ``(B, L)``;
-            it is copied, and normalises its input itself. It decides the device.
+            it is copied, and normalises its input itself. It decides the device. What
+            :func:`multipool.share` returns is not copied: adapters of it share the frozen weights.
         method: a name from :func:`multipool.methods.available`.
         memory: ``"mcm"``, ``"mcm+"``, ``"single"`` (the method's own pool) or a bank; left out:
             the method's own pool, in ``multipool`` ``"mcm+"``. Only for methods that have one.
@@ -110,6 +112,7 @@ def load(
     if adapter.fingerprint() != recipe["model"]:
         raise ValueError(f"{path} was saved from another model: its weights differ from this one's")
     adapter.load_state_dict(state)
+    adapter.notes = dict(recipe.get("notes", {}))
     return adapter
 
 
@@ -125,6 +128,8 @@ def _make(
     kind = lookup(METHODS, method, "method")
     config = configure(kind.Config(), options, f"method '{method}'")
     chosen = _bank(kind, setup, bank)
+    if isinstance(model, Network):
+        check_shared(model, setup)
     with torch.inference_mode(mode=False):
         return Adapter(
             kind, model, config, setup, chosen, source if kind.uses_source(config) else None
@@ -137,7 +142,8 @@ def _check_model(model: object) -> None:
 
 
 def _classes_of(model: nn.Module) -> int:
-    found = Network.width_of(model)
+    shared = model.num_classes if isinstance(model, Network) else None
+    found = Network.width_of(model) if shared is None else shared
     if found is None:
         raise ValueError("num_classes must be given: the model has no linear layer to read it from")
     return found

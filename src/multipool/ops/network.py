@@ -8,6 +8,7 @@ each normalisation layer treats each group with its own branch and policy, in gr
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -101,7 +102,10 @@ class Network(nn.Module):
         num_classes: int | None = None,
     ) -> None:
         super().__init__()
-        self.num_classes = num_classes
+        self.num_classes, self.precision = num_classes, precision
+        # A pass leaves traces here: adapters over one network take turns.
+        self.lock = threading.RLock()
+        self.known_as: str | None = None  # checksum of the fingerprint, once somebody has asked
         self._steering = _Steering()
         body = copy.deepcopy(model).float().eval().requires_grad_(False)
         self.body, states = _replace_batchnorm(body, self._steering)
@@ -125,12 +129,24 @@ class Network(nn.Module):
     def __getstate__(self) -> dict[str, object]:
         """Copy and pickle without what the last pass left, and without compiled code."""
         modules = {name: part for name, part in self._modules.items() if name != "_call"}
-        return {**self.__dict__, "_modules": modules, "_seen": [], "_from_head": None}
+        kept = {name: value for name, value in self.__dict__.items() if name != "lock"}
+        return {**kept, "_modules": modules, "_seen": [], "_from_head": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over what was copied."""
         super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self.lock = threading.RLock()
         self._call = torch.compile(self.body) if self._compile else self.body
+
+    @property
+    def compiled(self) -> bool:
+        """Whether passes run through ``torch.compile``."""
+        return self._compile
+
+    def twin(self) -> Network:
+        """Return a network over the very same frozen weights, which may run at the same time."""
+        shared = [*self.body.parameters(), *self.body.buffers()]
+        return copy.deepcopy(self, {id(tensor): tensor for tensor in shared})
 
     @staticmethod
     def width_of(model: nn.Module) -> int | None:
