@@ -74,7 +74,8 @@ def out_of_memory(fault):
 FAULTS = {
     f.__name__: f for f in (nan_gradient, corrupted_statistics, failing_augmentation, out_of_memory)
 }
-NOTHING_LEARNED = ("multipool", "source", "bn", "lame", "neo")  # no gradient and no view to break
+# No gradient and no view to break.
+NOTHING_LEARNED = ("multipool", "source", "bn", "lame", "neo", "unmix-tns")
 SELECTIVE = ("eata", "rdumb", "mecta")  # take no step where no sample is worth it
 OPTIONS = {"cotta": {"confidence": 1.0, "views": 4}}  # views in every batch
 

@@ -21,6 +21,7 @@ from multipool.methods.rotta import RoTTA
 from multipool.methods.source import Source
 from multipool.methods.tent import TENT
 from multipool.methods.tribe import TRIBE
+from multipool.methods.unmix_tns import UnMixTNS
 
 METHODS: dict[str, type[Method]] = {
     "multipool": MultiPool,
@@ -41,6 +42,7 @@ METHODS: dict[str, type[Method]] = {
     "rotta": RoTTA,
     "petta": PeTTA,
     "resitta": ResiTTA,
+    "unmix-tns": UnMixTNS,
 }
 
 

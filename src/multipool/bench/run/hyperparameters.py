@@ -64,6 +64,7 @@ HYPERPARAMETERS: dict[str, dict[str, Mapping[str, object]]] = {
     "petta": {"imagenet-c": {"loss": "ce"}, "domainnet126": {"loss": "ce", "pull": 1.0}},
     # Only ImageNet-C's settings are published; the same rate for DomainNet-126 is our choice.
     "resitta": {"imagenet-c": {"lr": 1e-6}, "domainnet126": {"lr": 1e-6}},
+    "unmix-tns": {"imagenet-c": {"reference_batch": 16}},  # the size it was published for
 }
 
 # Which clean images the public code takes that a method was compared with. EATA's own release,

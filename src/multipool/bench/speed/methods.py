@@ -37,6 +37,7 @@ PASSES: dict[str, tuple[int, int, int]] = {
     "resitta": (1, 1, 1),
     "tribe": (1, 1, 2),
     "petta": (1, 2, 2),
+    "unmix-tns": (0, 1, 0),
 }
 
 
