@@ -93,3 +93,18 @@ def test_a_damaged_npz_is_damaged_not_absent(tmp_path):
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="unknown dataset"):
         check("mnist")
+
+
+def test_a_dataset_of_another_package_is_opened_and_counted(monkeypatch):
+    monkeypatch.setitem(DATASETS, "mine", DATASETS["shapes-c"])
+    report = check("mine")
+    assert (report.state, report.faults) == ("complete", ())
+    assert report.found.endswith("100 classes")
+
+    def absent(options):
+        raise FileNotFoundError(f"no pictures in {options.data_dir}")
+
+    monkeypatch.setitem(DATASETS, "mine", absent)
+    report = check("mine", "somewhere")
+    assert (report.state, report.where) == ("absent", "somewhere")
+    assert report.faults == ("no pictures in somewhere",)

@@ -10,133 +10,29 @@ from torch import nn
 
 import multipool
 from multipool.methods import METHODS, adapt, load
+from multipool.testing import METHOD_CHECKS, MethodCase, source_batches
 
 MEMORY_METHODS = [name for name, kind in METHODS.items() if kind.takes_memory]
-CASES = [(name, None) for name in METHODS] + [
-    (name, bank) for name in MEMORY_METHODS for bank in ("mcm", "mcm+", "fifo")
-]
+WITH_MEMORY = [(name, bank) for name in MEMORY_METHODS for bank in ("mcm", "mcm+", "fifo")]
 
 
 @pytest.fixture
-def make(make_net, make_images):
+def make(make_net):
     def build(name, memory=None, **more):
-        images = make_images(96, seed=77)
-        labels = torch.arange(96) % 5
-        source = [(images[i : i + 32], labels[i : i + 32]) for i in (0, 32, 64)]
-        return adapt(make_net(), name, memory, source=source, seed=1, **more)
+        return adapt(make_net(), name, memory, source=source_batches(), seed=1, **more)
 
     return build
 
 
-@pytest.mark.parametrize(("name", "memory"), CASES)
-def test_saved_and_loaded_it_goes_on_bit_for_bit(
-    make, make_net, make_images, tmp_path, name, memory
-):
-    adapter = make(name, memory)
-    for t in range(3):
-        adapter(make_images(50, seed=t))  # 150 samples: in the middle between two updates
-    adapter.save(tmp_path / "state.safetensors")
-    images = make_images(96, seed=77)
-    labels = torch.arange(96) % 5
-    source = [(images[i : i + 32], labels[i : i + 32]) for i in (0, 32, 64)]
-    again = load(tmp_path / "state.safetensors", make_net(), source=source)
-    for t in range(3, 7):
-        x = make_images(50, seed=t)
-        assert torch.equal(adapter(x), again(x))
-    first, second = adapter.state_dict(), again.state_dict()
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[k], second[k]) for k in first)
-
-
+@pytest.mark.parametrize("promise", METHOD_CHECKS)
 @pytest.mark.parametrize("name", METHODS)
-def test_reset_is_the_beginning(make, make_images, name):
-    adapter = make(name)
-    batches = [make_images(64, seed=t) for t in range(3)]
-    first = [adapter(x) for x in batches]
-    adapter.reset()
-    assert all(torch.equal(a, adapter(x)) for a, x in zip(first, batches, strict=True))
+def test_every_method_keeps_its_promises(name, promise):
+    METHOD_CHECKS[promise](MethodCase(name))
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_the_same_seed_gives_the_same_predictions(make, make_images, name):
-    one, other = make(name), make(name)
-    for t in range(3):
-        x = make_images(64, seed=t)
-        assert torch.equal(one(x), other(x))
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_batch_of_one_and_a_short_one_get_finite_logits(make, make_images, name):
-    adapter = make(name)
-    for size in (64, 1, 3, 64, 1):
-        logits = adapter(make_images(size, seed=size))
-        assert logits.shape == (size, 5)
-        assert logits.isfinite().all()
-        assert not logits.requires_grad
-
-
-BAD = {
-    "a list": lambda x: x.tolist(),
-    "rank 3": lambda x: x[0],
-    "an empty batch": lambda x: x[:0],
-    "integers": lambda x: x.long(),
-    "values to 255": lambda x: x * 255,
-    "negative values": lambda x: x - 0.5,
-    "NaN": lambda x: x.where(x != x.flatten()[7], torch.tensor(float("nan"))),
-    "infinity": lambda x: x.where(x != x.flatten()[7], torch.tensor(float("inf"))),
-}
-
-
-@pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize("name", METHODS)
-def test_bad_input_is_a_sentence_and_changes_nothing(make, make_images, name, bad):
-    adapter = make(name)
-    adapter(make_images(64, seed=0))
-    before = adapter.state_dict()
-    with pytest.raises(ValueError, match="images must"):
-        adapter(BAD[bad](make_images(8, seed=1)))
-    after = adapter.state_dict()
-    assert before.keys() == after.keys()
-    assert all(torch.equal(before[k], after[k]) for k in before)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_bytes_and_floats_of_the_same_image_are_the_same(make, make_images, name):
-    x = make_images(64, seed=2)
-    one, other = make(name), make(name)
-    torch.testing.assert_close(one((x * 255).round().byte()), other(x))
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_the_users_model_is_never_changed(make_net, make_images, name):
-    net = make_net()
-    before = {k: v.clone() for k, v in net.state_dict().items()}
-    source = [(make_images(64, seed=5), torch.arange(64) % 5)]
-    adapter = adapt(net, name, source=source)
-    for t in range(2):
-        adapter(make_images(64, seed=t))
-    assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
-    assert not net.training
-    assert all(p.requires_grad and p.grad is None for p in net.parameters())
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_it_works_inside_inference_mode(make, make_images, name):
-    inside, outside = make(name), make(name)
-    for t in range(2):
-        x = make_images(64, seed=t)
-        expected = outside(x)
-        with torch.inference_mode():
-            torch.testing.assert_close(inside(x.clone()), expected)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_the_flat_state_is_tensors_only(make, make_images, name):
-    adapter = make(name)
-    adapter(make_images(64))
-    assert all(
-        isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in adapter.state_dict().items()
-    )
+@pytest.mark.parametrize(("name", "memory"), WITH_MEMORY)
+def test_with_any_memory_it_goes_on_after_loading_bit_for_bit(name, memory):
+    METHOD_CHECKS["saved and loaded it goes on bit for bit"](MethodCase(name, memory))
 
 
 @pytest.mark.parametrize("name", MEMORY_METHODS)
@@ -209,7 +105,7 @@ def test_unknown_names_and_misplaced_options_are_sentences(make_net):
         (dict(method="rota"), "did you mean 'rotta'"),
         (dict(method="rotta", memory="mcn"), "did you mean 'mcm'"),
         (dict(method="source", memory="mcm"), "method 'source' has no memory"),
-        (dict(method="rotta", memory=3), "memory must be a name or a bank"),
+        (dict(method="rotta", memory=3), "memory must be a name, a bank"),
         (dict(method="rotta", options={"lrr": 1.0}), "did you mean 'lr'"),
         (dict(method="rotta", options={"lr": "fast"}), "must be float, got 'fast'"),
         (dict(method="petta"), "method 'petta' needs source data"),

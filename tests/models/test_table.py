@@ -147,3 +147,44 @@ def test_a_wrong_argument_is_one_sentence(call, message):
 
 def test_available_lists_the_table():
     assert models.available() == sorted(models.MODELS)
+
+
+class Outside(nn.Module):
+    """A network as another package would bring it: layers that ours do not use, and a bias."""
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        self.normalise = models.Normalise()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4)
+        self.fc = nn.Linear(4, num_classes)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.norm(self.conv(self.normalise(images))).mean(dim=(2, 3)))
+
+
+def test_a_network_from_outside_is_filled_completely(monkeypatch):
+    monkeypatch.setitem(models.MODELS, "outside", models.Architecture(Outside))
+    one, other = (models.build("outside", 7, seed=3) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+    assert one.conv.bias.tolist() == [0.0] * 4
+    assert one.norm.weight.tolist() == [1.0] * 4
+    assert one(torch.rand(2, 3, 8, 8)).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("extra", "sentence"),
+    [
+        ({"normalise": nn.Identity()}, "must have a multipool.models.Normalise called normalise"),
+        ({"scale": nn.ParameterList([nn.Parameter(torch.ones(1))])}, "must have reset_parameters"),
+    ],
+)
+def test_a_network_from_outside_that_cannot_be_filled_is_refused(monkeypatch, extra, sentence):
+    def make(num_classes: int) -> nn.Module:
+        network = Outside(num_classes)
+        for name, module in extra.items():
+            setattr(network, name, module)
+        return network
+
+    monkeypatch.setitem(models.MODELS, "outside", models.Architecture(make))
+    with pytest.raises(ValueError, match=sentence):
+        models.build("outside", 7)

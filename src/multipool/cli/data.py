@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from multipool.cli.console import print_json, say, table
+from multipool.data import DATASETS
 from multipool.data.catalog import CATALOG
 from multipool.data.check import Report, present
 from multipool.data.check import check as look
@@ -59,6 +60,10 @@ def list_(data_dir: _Dir = None, json: _Json = False) -> None:
                 "here": here,
             }
         )
+    for name in (name for name in DATASETS if name not in CATALOG):
+        about = f"added by package {DATASETS.origin(name)}"
+        added = {"name": name, "about": about, "bytes": 0, "licence": "-", "where": "-"}
+        rows.append({**added, "here": False})
     if json:
         print_json({"datasets": rows, "cache": str(cache_folder())})
         return
@@ -66,11 +71,11 @@ def list_(data_dir: _Dir = None, json: _Json = False) -> None:
         (
             str(row["name"]),
             str(row["about"]),
-            f"{entry.size / 1e9:.1f} GB" if entry.size else "-",
-            entry.licence,
+            f"{int(str(row['bytes'])) / 1e9:.1f} GB" if row["bytes"] else "-",
+            str(row["licence"]),
             f"{row['where']}{' (here)' if row['here'] else ''}",
         )
-        for row, entry in zip(rows, CATALOG.values(), strict=True)
+        for row in rows
     ]
     table(
         "datasets", ("name", "what it is", "to fetch", "licence", "where"), cells, left=5, whole=1

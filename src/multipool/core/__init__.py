@@ -19,6 +19,7 @@ from multipool.core.generators import (
     torch_generator,
 )
 from multipool.core.images import ImageSet, as_float, check_images, check_plain, check_range
+from multipool.core.plugins import Table
 from multipool.core.registry import lookup, unknown
 from multipool.core.retrieved import Retrieved
 from multipool.core.words import brief, printable
@@ -26,6 +27,7 @@ from multipool.core.words import brief, printable
 __all__ = [
     "ImageSet",
     "Retrieved",
+    "Table",
     "as_float",
     "brief",
     "check_images",

@@ -59,7 +59,8 @@ def check(
 
     ``tell`` hears what is being looked at.
     """
-    lookup(DATASETS, name, "dataset")
+    if name not in CATALOG:
+        return _check_outside(name, data_dir, decode, tell)
     if name == "shapes-c":
         return Report(name, "complete", "in the package", CATALOG[name].about)
     try:
@@ -75,8 +76,29 @@ def check(
     faults = _uneven(dataset, counts) + _changed(name, folder, tell)
     if decode:
         faults += _undecodable(dataset, tell)
-    found = f"{len(counts)} domains, {sum(counts.values()):,} images, {dataset.num_classes} classes"
-    return Report(name, "damaged" if faults else "complete", str(folder), found, tuple(faults))
+    state = "damaged" if faults else "complete"
+    return Report(name, state, str(folder), _counted(dataset, counts), tuple(faults))
+
+
+def _check_outside(
+    name: str, data_dir: str | Path | None, decode: bool, tell: Tell | None
+) -> Report:
+    """Open a dataset of another package: it alone knows where its images lie."""
+    lookup(DATASETS, name, "dataset")
+    where = f"package {DATASETS.origin(name)}" if data_dir is None else str(data_dir)
+    try:
+        dataset = load(name, data_dir)
+        counts = {domain: len(dataset.labels(domain)) for domain in dataset.domains}
+    except (FileNotFoundError, ValueError) as error:
+        return Report(name, "absent", where, faults=(str(error),))
+    faults = _uneven(dataset, counts) + (_undecodable(dataset, tell) if decode else [])
+    state = "damaged" if faults else "complete"
+    return Report(name, state, where, _counted(dataset, counts), tuple(faults))
+
+
+def _counted(dataset: Dataset, counts: dict[str, int]) -> str:
+    images = sum(counts.values())
+    return f"{len(counts)} domains, {images:,} images, {dataset.num_classes} classes"
 
 
 def _uneven(dataset: Dataset, counts: dict[str, int]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from multipool.core import lookup
+from multipool.core import Table, lookup
 from multipool.data.cifar import cifar10_c, cifar100_c
 from multipool.data.domainnet import domainnet126
 from multipool.data.folder import folder
@@ -14,7 +14,9 @@ from multipool.data.protocol import DataOptions, Dataset
 from multipool.data.shapes_c import shapes_c
 from multipool.data.tiny import tiny_imagenet_c
 
-DATASETS: dict[str, Callable[[DataOptions], Dataset]] = {
+Opener = Callable[[DataOptions], Dataset]
+
+BUILT_IN: dict[str, Opener] = {
     "shapes-c": shapes_c,
     "cifar10-c": cifar10_c,
     "cifar100-c": cifar100_c,
@@ -23,6 +25,16 @@ DATASETS: dict[str, Callable[[DataOptions], Dataset]] = {
     "domainnet126": domainnet126,
     "folder": folder,
 }
+
+
+def _opener(name: str, found: object) -> Opener:
+    """Return what opens the dataset that an entry point names."""
+    if not callable(found):
+        raise ValueError(f"a dataset must be a function of DataOptions, got {type(found).__name__}")
+    return found
+
+
+DATASETS: Table[Opener] = Table("dataset", "multipool.datasets", BUILT_IN, _opener)
 
 
 def load(

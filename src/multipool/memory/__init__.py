@@ -15,6 +15,7 @@ from multipool.memory.distances import DISTANCES
 from multipool.memory.entropy import EntropyPool
 from multipool.memory.fifo import FifoPool
 from multipool.memory.multicluster import MultiClusterMemory
+from multipool.memory.pool import Pool
 from multipool.memory.presets import MEMORIES, build
 from multipool.memory.protocol import Memory
 from multipool.memory.replacements import REPLACEMENTS
@@ -37,6 +38,7 @@ __all__ = [
     "LegacyBank",
     "Memory",
     "MultiClusterMemory",
+    "Pool",
     "ReservoirPool",
     "build",
 ]

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from multipool.core import lookup
+from multipool.core import Table, lookup
 from multipool.memory.class_balanced import ClassBalancedPool
 from multipool.memory.confidence import ConfidencePool
 from multipool.memory.entropy import EntropyPool
@@ -53,7 +53,7 @@ _TIMELY_AND_BALANCED: dict[str, Option] = {
     "draw": "newest",
     "fill": True,
 }
-MEMORIES: dict[str, Preset] = {
+BUILT_IN: dict[str, Preset] = {
     "mcm": Preset(MultiClusterMemory),
     "mcm+": Preset(MultiClusterMemory, _TIMELY_AND_BALANCED),
     "class-balanced": Preset(ClassBalancedPool),
@@ -62,6 +62,31 @@ MEMORIES: dict[str, Preset] = {
     "fifo": Preset(FifoPool),
     "confidence": Preset(ConfidencePool),
 }
+
+
+def as_preset(found: object) -> Preset:
+    """Return a class of banks, or what makes one, as an entry of the table.
+
+    It must take ``num_classes`` and ``seed``; its other arguments become options by their names.
+    """
+    if isinstance(found, Preset):
+        return found
+    if not callable(found):
+        raise ValueError(f"a memory must be a class of banks, got {type(found).__name__}")
+    try:
+        taken = [*inspect.signature(found).parameters]
+    except ValueError:  # classes written in C do not say what they take
+        taken = []
+    lacking = [name for name in ("num_classes", "seed") if name not in taken]
+    if lacking:
+        name = getattr(found, "__name__", type(found).__name__)
+        raise ValueError(f"memory {name} must take {' and '.join(lacking)} as arguments")
+    return Preset(found)
+
+
+MEMORIES: Table[Preset] = Table(
+    "memory", "multipool.memories", BUILT_IN, lambda name, found: as_preset(found)
+)
 
 
 def build(name: str, num_classes: int, seed: int = 0, **options: Option) -> Memory:

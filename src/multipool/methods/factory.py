@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -12,15 +12,16 @@ from multipool.core import lookup
 from multipool.engine import Adapter, Method, Setup, configure
 from multipool.engine.saving import read_state
 from multipool.memory import Memory, build
+from multipool.memory.presets import as_preset
 from multipool.methods.sharing import check_shared
-from multipool.methods.table import METHODS
+from multipool.methods.table import METHODS, as_method
 from multipool.ops import Network
 
 
 def adapt(
     model: nn.Module,
-    method: str = "multipool",
-    memory: str | Memory | None = None,
+    method: str | type[Method] = "multipool",
+    memory: str | Memory | Callable[..., Memory] | None = None,
     num_classes: int | None = None,
     source: object | None = None,
     *,
@@ -41,9 +42,11 @@ def adapt(
         model: a classifier from float images ``(B, C, H, W)`` in [0, 1] to logits ``(B, L)``;
             it is copied, and normalises its input itself. It decides the device. What
             :func:`multipool.share` returns is not copied: adapters of it share the frozen weights.
-        method: a name from :func:`multipool.methods.available`.
-        memory: ``"mcm"``, ``"mcm+"``, ``"single"`` (the method's own pool) or a bank; left out:
-            the method's own pool, in ``multipool`` ``"mcm+"``. Only for methods that have one.
+        method: a name from :func:`multipool.methods.available`, or a class over
+            :class:`multipool.engine.Method`.
+        memory: ``"mcm"``, ``"mcm+"``, ``"single"`` (the method's own pool), a bank or a class of
+            banks; left out: the method's own pool, in ``multipool`` ``"mcm+"``. Only for methods
+            that have one.
         num_classes: L; left out: the width of the model's last linear layer.
         source: source data or statistics, for the methods that need them.
         seed: of every random draw the adapter makes.
@@ -54,7 +57,7 @@ def adapt(
         bad_input: ``"raise"`` a ValueError for images with NaN or values outside [0, 1], or
             ``"mask"`` them: they get the source model's logits and are not learned from.
         options: hyperparameters of the method, by the names of its config.
-        memory_options: options of the bank, where ``memory`` is a name.
+        memory_options: options of the bank, where ``memory`` is a name or a class.
         precision: ``"float32"`` or ``"bf16"`` (passes in bfloat16, statistics in float32).
         compile: run the passes through ``torch.compile``.
         reset_every: go back to the source model and an empty memory after every so many batches,
@@ -65,11 +68,13 @@ def adapt(
             ``docs/decoder.md``.
     """
     _check_model(model)
-    kind = lookup(METHODS, method, "method")
+    kind = _kind(method)
+    classes = num_classes if num_classes is not None else _classes_of(model)
+    bank = _own_bank(memory, classes, seed, memory_options or {})
     setup = Setup(
-        num_classes=num_classes if num_classes is not None else _classes_of(model),
+        num_classes=classes,
         seed=seed,
-        memory="bank" if isinstance(memory, Memory) else memory,
+        memory=None if memory is None else memory if isinstance(memory, str) else "bank",
         memory_options=dict(memory_options or {}),
         guard=guard,
         fallback=fallback,
@@ -79,15 +84,15 @@ def adapt(
         reset_every=reset_every,
         decode=kind.decodes if decode is None else decode,
     )
-    bank = memory if isinstance(memory, Memory) else None
-    return _make(model, method, options or {}, setup, bank, source)
+    return _make(model, kind, options or {}, setup, bank, source)
 
 
 def load(
     path: str | Path,
     model: nn.Module,
     source: object | None = None,
-    memory: Memory | None = None,
+    memory: Memory | Callable[..., Memory] | None = None,
+    method: type[Method] | None = None,
 ) -> Adapter:
     """Return the adapter saved at ``path``, to go on as if it had never stopped.
 
@@ -95,20 +100,32 @@ def load(
         path: a file written by ``adapter.save``.
         model: the model it was made from; another one is refused.
         source: source data again, for methods that keep using it.
-        memory: an empty bank like the saved one, where the adapter was made with a bank object.
+        memory: an empty bank like the saved one, or its class, where the adapter was made with
+            a bank or a class of banks.
+        method: the method's class, where the adapter was made with a class of no known name.
     """
     _check_model(model)
     state, recipe = read_state(path)
     own_bank = recipe["memory"] == "bank"
     if own_bank and memory is None:
-        raise ValueError(f"{path} was saved with a bank of your own: pass memory= an empty one")
+        raise ValueError(
+            f"{path} was saved with a bank of your own: pass memory= an empty one, or its class"
+        )
     kept = {
         k.removeprefix("statistics."): v for k, v in state.items() if k.startswith("statistics.")
     }
     given = source if source is not None else (kept or None)
     setup = Setup.from_saved(recipe)
-    bank = memory if own_bank else None
-    adapter = _make(model, recipe["method"], recipe["options"], setup, bank, given)
+    bank = None
+    if own_bank:
+        bank = _own_bank(memory, setup.num_classes, setup.seed, setup.memory_options)
+    kind = lookup(METHODS, recipe["method"], "method") if method is None else _kind(method)
+    if kind.name != recipe["method"]:
+        raise ValueError(
+            f"{path} was saved with method '{recipe['method']}', got class {kind.__name__} of "
+            f"method '{kind.name}'"
+        )
+    adapter = _make(model, kind, recipe["options"], setup, bank, given)
     if adapter.fingerprint() != recipe["model"]:
         raise ValueError(f"{path} was saved from another model: its weights differ from this one's")
     adapter.load_state_dict(state)
@@ -118,15 +135,14 @@ def load(
 
 def _make(
     model: nn.Module,
-    method: str,
+    kind: type[Method],
     options: Mapping[str, object],
     setup: Setup,
     bank: Memory | None,
     source: object,
 ) -> Adapter:
     """Return the adapter of a setup; ``bank`` is the user's own, if it names one."""
-    kind = lookup(METHODS, method, "method")
-    config = configure(kind.Config(), options, f"method '{method}'")
+    config = configure(kind.Config(), options, f"method '{kind.name}'")
     chosen = _bank(kind, setup, bank)
     if isinstance(model, Network):
         check_shared(model, setup)
@@ -139,6 +155,42 @@ def _make(
 def _check_model(model: object) -> None:
     if not isinstance(model, nn.Module):
         raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+
+
+def _kind(method: str | type[Method]) -> type[Method]:
+    """Return the class of a method given by name or as a class."""
+    if not isinstance(method, type):
+        return lookup(METHODS, method, "method")
+    kind = as_method(method)
+    if kind.name in METHODS and METHODS.get(kind.name) is not kind:
+        raise ValueError(
+            f"method class {kind.__name__} calls itself '{kind.name}', which is another method's "
+            "name; give it a name of its own"
+        )
+    return kind
+
+
+def _own_bank(
+    memory: object, num_classes: int, seed: int, options: Mapping[str, object]
+) -> Memory | None:
+    """Return the bank that the caller gave, or gave a class for; None where a name was given."""
+    if memory is None or isinstance(memory, str):
+        return None
+    if isinstance(memory, type) or (callable(memory) and not isinstance(memory, Memory)):
+        made = as_preset(memory)(num_classes, seed, **options)  # type: ignore[arg-type]
+        if isinstance(made, Memory):
+            return made
+        raise ValueError(
+            f"memory must make a bank with add and retrieve, got {type(made).__name__}"
+        )
+    if not isinstance(memory, Memory):
+        raise ValueError(
+            "memory must be a name, a bank with add and retrieve or a class of banks, "
+            f"got {type(memory).__name__}"
+        )
+    if options:
+        raise ValueError("memory_options go with a memory's name or class; this one is built")
+    return memory
 
 
 def _classes_of(model: nn.Module) -> int:
@@ -160,18 +212,11 @@ def _bank(kind: type[Method], setup: Setup, own: Memory | None) -> Memory | None
             )
         return None
     if own is None:
-        if memory is not None and not isinstance(memory, str):
-            raise ValueError(
-                "memory must be a name or a bank with add and retrieve, "
-                f"got {type(memory).__name__}"
-            )
         own_pool = memory in (None, "single")
         name = kind.takes_memory if own_pool else str(memory)
         if memory is None and kind.prefers is not None:
             name = kind.prefers
         return build(name, setup.num_classes, seed=setup.seed, **options)  # type: ignore[arg-type]
-    if options:
-        raise ValueError("memory_options go with a memory's name; this one is built already")
     if own.num_classes != setup.num_classes:
         raise ValueError(
             f"the memory is for {own.num_classes} classes, the model has {setup.num_classes}"

@@ -1,7 +1,11 @@
-"""All methods by name. Reading this tells you all there is."""
+"""All methods by name. Reading this tells you all that the package brings."""
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import is_dataclass
+
+from multipool.core import Table
 from multipool.engine import Method
 from multipool.methods.bn import BN
 from multipool.methods.cotta import CoTTA
@@ -23,7 +27,7 @@ from multipool.methods.tent import TENT
 from multipool.methods.tribe import TRIBE
 from multipool.methods.unmix_tns import UnMixTNS
 
-METHODS: dict[str, type[Method]] = {
+BUILT_IN: dict[str, type[Method]] = {
     "multipool": MultiPool,
     "source": Source,
     "bn": BN,
@@ -46,8 +50,42 @@ METHODS: dict[str, type[Method]] = {
 }
 
 
+def as_method(found: object) -> type[Method]:
+    """Return ``found`` if it is a class that can be a method, else say what it lacks."""
+    if not isinstance(found, type) or not issubclass(found, Method):
+        raise ValueError(
+            f"a method must be a class over multipool.engine.Method, got {_described(found)}"
+        )
+    missing = sorted(getattr(found, "__abstractmethods__", ()))
+    if missing or inspect.isabstract(found):
+        raise ValueError(f"method class {found.__name__} must define {', '.join(missing)}")
+    if not isinstance(getattr(found, "name", None), str):
+        raise ValueError(f"method class {found.__name__} must have a name, a class attribute")
+    config = getattr(found, "Config", None)
+    if not isinstance(config, type) or not is_dataclass(config):
+        raise ValueError(
+            f"method class {found.__name__} must have a Config, a frozen dataclass of its options"
+        )
+    return found
+
+
+def _added(name: str, found: object) -> type[Method]:
+    """Return a method that an entry point names; files find it again by that name."""
+    kind = as_method(found)
+    if kind.name != name:
+        raise ValueError(f"its class calls itself '{kind.name}', not '{name}'; make both the same")
+    return kind
+
+
+def _described(found: object) -> str:
+    return f"class {found.__name__}" if isinstance(found, type) else type(found).__name__
+
+
+METHODS: Table[type[Method]] = Table("method", "multipool.methods", BUILT_IN, _added)
+
+
 def available() -> list[str]:
-    """Return the names of all methods."""
+    """Return the names of all methods, those of installed packages last."""
     return list(METHODS)
 
 

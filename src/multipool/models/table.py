@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from multipool.core import lookup, torch_generator
+from multipool.core import Table, lookup, torch_generator
 from multipool.models.normalise import HALF, IMAGENET_MEAN, IMAGENET_STD, ONE, ZERO, Normalise
 from multipool.models.resnet import (
     BasicBlock,
@@ -33,7 +33,7 @@ class Architecture:
     head: str = "fc"  # name of the last layer, which tells the number of classes
 
 
-MODELS: dict[str, Architecture] = {
+BUILT_IN: dict[str, Architecture] = {
     "wrn10-1": Architecture(partial(WideResNet, depth=10, widen=1)),
     "wrn16-2": Architecture(partial(WideResNet, depth=16, widen=2)),
     "wrn28-10": Architecture(partial(WideResNet, depth=28, widen=10), ZERO, ONE),
@@ -49,6 +49,21 @@ MODELS: dict[str, Architecture] = {
     ),
     "resnet50-domainnet126": Architecture(DomainNetResNet50, IMAGENET_MEAN, IMAGENET_STD),
 }
+
+
+def _architecture(name: str, found: object) -> Architecture:
+    """Return the architecture that an entry point names: itself, or what makes the network."""
+    if isinstance(found, Architecture):
+        return found
+    if not callable(found):
+        raise ValueError(
+            "a model must be a multipool.models.Architecture or a function from the number of "
+            f"classes to a network, got {type(found).__name__}"
+        )
+    return Architecture(found)
+
+
+MODELS: Table[Architecture] = Table("model", "multipool.models", BUILT_IN, _architecture)
 
 SHIPPED: dict[str, Path] = {
     "shapes-wrn10-1": Path(__file__).parent / "weights" / "shapes_wrn10_1.safetensors",
@@ -96,6 +111,11 @@ def with_normalisation(
 ) -> nn.Module:
     """Return the model with its first step set: as given, or as published for ``name``."""
     entry = lookup(MODELS, name, "model")
+    if not isinstance(getattr(model, "normalise", None), Normalise):
+        raise ValueError(
+            f"model '{name}' must have a multipool.models.Normalise called normalise and apply it "
+            "to its input first"
+        )
     model.normalise = Normalise(
         entry.mean if mean is None else mean, entry.std if std is None else std
     )
@@ -109,6 +129,8 @@ def _initialise(model: nn.Module, generator: torch.Generator) -> None:
             nn.init.kaiming_normal_(
                 module.weight, mode="fan_out", nonlinearity="relu", generator=generator
             )
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
         elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
             module.reset_parameters()
         elif isinstance(module, WeightNormLinear):
@@ -119,6 +141,24 @@ def _initialise(model: nn.Module, generator: torch.Generator) -> None:
         elif isinstance(module, nn.Linear):
             _uniform(module.weight, module.in_features, generator)
             nn.init.zeros_(module.bias)
+        elif [*module.parameters(recurse=False), *_saved_buffers(module)]:
+            _reset(module)
+
+
+def _saved_buffers(module: nn.Module) -> list[torch.Tensor]:
+    own = dict(module.named_buffers(recurse=False))
+    return [own[name] for name in own if name not in module._non_persistent_buffers_set]
+
+
+def _reset(module: nn.Module) -> None:
+    """Fill a layer of a kind that only other packages use, by its own rule."""
+    reset = getattr(module, "reset_parameters", None)
+    if not callable(reset):
+        raise ValueError(
+            f"a model's layer {type(module).__name__} must have reset_parameters(), "
+            "as torch's own layers do"
+        )
+    reset()
 
 
 def _uniform(weight: torch.Tensor, fan_in: int, generator: torch.Generator) -> None:

@@ -1,0 +1,100 @@
+"""Classes in place of names: methods and memories from anywhere."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from multipool.engine import Method, Prediction
+from multipool.memory import FifoPool
+from multipool.methods import adapt, load
+from multipool.methods.rotta import RoTTA
+from multipool.methods.tent import TENT
+
+
+@dataclass(frozen=True)
+class ScaledConfig:
+    scale: float = 2.0
+
+
+class Scaled(Method):
+    """The source model's logits times a number."""
+
+    name = "scaled"
+    Config = ScaledConfig
+
+    def predict(self, images):
+        return Prediction(self.network.plain(images) * self.config.scale)
+
+
+def test_a_class_is_as_good_as_a_name(make_net, make_images):
+    one, other = adapt(make_net(), RoTTA, FifoPool), adapt(make_net(), "rotta", "fifo")
+    for t in range(3):
+        assert torch.equal(one(make_images(64, seed=t)), other(make_images(64, seed=t)))
+
+
+def test_a_class_of_no_name_takes_options_and_is_saved_and_loaded(make_net, make_images, tmp_path):
+    adapter = adapt(make_net(), Scaled, options={"scale": 3})
+    x = make_images(4)
+    torch.testing.assert_close(adapter(x), make_net()(x).detach() * 3)
+    adapter.save(tmp_path / "state.safetensors")
+    again = load(tmp_path / "state.safetensors", make_net(), method=Scaled)
+    assert torch.equal(again(x), adapter(x))
+    with pytest.raises(ValueError, match="unknown method 'scaled'"):
+        load(tmp_path / "state.safetensors", make_net())
+    with pytest.raises(ValueError, match="saved with method 'scaled', got class TENT"):
+        load(tmp_path / "state.safetensors", make_net(), method=TENT)
+
+
+def test_a_class_of_banks_takes_options_and_is_saved_and_loaded(make_net, make_images, tmp_path):
+    adapter = adapt(make_net(), "rotta", FifoPool, memory_options={"capacity": 20})
+    adapter(make_images(50))
+    assert len(adapter.memory) == 20
+    adapter.save(tmp_path / "state.safetensors")
+    again = load(tmp_path / "state.safetensors", make_net(), memory=FifoPool)
+    assert (again.memory.capacity, len(again.memory)) == (20, 20)
+    x = make_images(50, seed=1)
+    assert torch.equal(adapter(x), again(x))
+    with pytest.raises(ValueError, match="pass memory= an empty one, or its class"):
+        load(tmp_path / "state.safetensors", make_net())
+
+
+def test_each_pool_of_multipool_has_a_bank_of_the_given_class(make_net, make_images):
+    adapter = adapt(make_net(), "multipool", FifoPool)
+    assert adapter(make_images(64)).shape == (64, 5)
+    assert all(isinstance(bank.bank, FifoPool) for bank in adapter.method.banks().values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (dict(method=int), "a method must be a class over multipool.engine.Method, got class int"),
+        (dict(method=Method), "method class Method must define predict"),
+        (
+            dict(method=type("Nameless", (Scaled,), {"name": None})),
+            "method class Nameless must have a name",
+        ),
+        (
+            dict(method=type("Bare", (Scaled,), {"Config": None})),
+            "method class Bare must have a Config",
+        ),
+        (dict(method=type("Mine", (TENT,), {})), "class Mine calls itself 'tent', which is"),
+        (dict(method="rotta", memory=int), "must take num_classes and seed"),
+        (
+            dict(method="rotta", memory=lambda num_classes, seed: 3),
+            "memory must make a bank with add and retrieve, got int",
+        ),
+        (
+            dict(method="rotta", memory=FifoPool(5), memory_options={"capacity": 3}),
+            "memory_options go with a memory's name or class",
+        ),
+        (
+            dict(method="rotta", memory=FifoPool, memory_options={"size": 3}),
+            "unknown memory option 'size'",
+        ),
+        (dict(method="tent", memory=FifoPool), "method 'tent' has no memory"),
+    ],
+)
+def test_what_is_no_method_or_memory_is_refused_in_a_sentence(make_net, arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        adapt(make_net(), **arguments)
