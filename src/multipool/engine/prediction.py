@@ -12,14 +12,25 @@ class Prediction:
     """What is said about a batch before anything is learned from it."""
 
     logits: Tensor  # (B, L)
-    labels: Tensor | None = None  # (B,) what a bank is told
+    labels: Tensor | None = None  # (B,) what a bank is told; on the host if a decoder says it
     doubt: Tensor | None = None  # (B,) nats, likewise
     features: Tensor | None = None  # (B, D) float, where the method or its bank reads them
+    on_host: Tensor | None = None  # the logits again, where the method has had them copied
+
+    @property
+    def nearest(self) -> Tensor:
+        """The logits where the host reads them soonest."""
+        return self.logits if self.on_host is None else self.on_host
+
+    def host_logits(self) -> Tensor:
+        """Return the logits on the host; waits for the device unless they are there already."""
+        return self.nearest.cpu()
 
     def rows(self, chosen: slice | Tensor) -> Prediction:
         """Return the same about some of the samples."""
         parts = (self.labels, self.doubt, self.features)
-        return Prediction(self.logits[chosen], *(None if p is None else p[chosen] for p in parts))
+        about = (None if p is None else _rows(p, chosen) for p in parts)
+        return Prediction(_rows(self.logits, chosen), *about)
 
     def decoded(self, labels: Tensor, doubt: Tensor) -> Prediction:
         """Return the same with what a decoder says, for banks; logits stay as they are."""
@@ -29,4 +40,9 @@ class Prediction:
 
     def with_logits(self, logits: Tensor) -> Prediction:
         """Return the same with other logits."""
-        return replace(self, logits=logits)
+        return replace(self, logits=logits, on_host=None)
+
+
+def _rows(values: Tensor, chosen: slice | Tensor) -> Tensor:
+    """Return some rows, whose numbers may be on the device of other values."""
+    return values[chosen if isinstance(chosen, slice) else chosen.to(values.device)]

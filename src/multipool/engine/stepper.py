@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from multipool.engine.observers import Observers
 from multipool.engine.prediction import Prediction
 from multipool.engine.recovery import Recovery
 from multipool.ops import uncertainty
+from multipool.ops.host import sent
 
 _log = logging.getLogger("multipool")
 
@@ -38,9 +39,7 @@ class Stepper:
 
     With a guard every batch is answered with finite logits, whatever becomes of the update: what
     fails or is not finite is undone, and the last good state predicts; predictions that collapse
-    bring a good state back. Without one, a step is just a step.
-
-    ``seconds`` is where the time of each part is added up.
+    bring a good state back. Without one, a step is just a step. Times go into ``seconds``.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class Stepper:
             return logits, self.guard is None or is_finite(logits)
         with self._timed("predict"), torch.no_grad():
             prediction = self._predict(images)
-        if self.guard is not None and not is_finite(prediction.logits):
+        if self.guard is not None and not is_finite(prediction.nearest):
             self.guard.skip()  # nothing is learned from what is no prediction
             return prediction.logits, False
         seen = self._numbers["seen"] + len(images)
@@ -123,12 +122,16 @@ class Stepper:
     def _predict(self, images: Tensor) -> Prediction:
         """Ask the method; banks are told what the decoder makes of it."""
         prediction = self.method.predict(images)
-        prediction = prediction.with_logits(self._own(prediction.logits))
-        if self.decoder is None or not is_finite(prediction.logits):
+        prediction = replace(prediction, logits=self._own(prediction.logits))
+        if self.decoder is None:
             return prediction
-        self._decoded = _Decoded(prediction.logits, *self.decoder.ahead(prediction.logits))
-        answer = self._decoded.answer
-        assert answer is not None  # just decoded
+        # The decoder works on the host, and what it says goes to banks that decide there, too.
+        on_host = prediction.host_logits()
+        prediction = replace(prediction, on_host=on_host)
+        if not is_finite(on_host):
+            return prediction
+        answer, state = self.decoder.ahead(on_host)
+        self._decoded = _Decoded(prediction.logits, sent(answer, images.device), state)
         return prediction.decoded(answer.argmax(dim=1), uncertainty(answer))
 
     def _answer(self, logits: Tensor) -> Tensor:

@@ -80,9 +80,13 @@ def arrive(
     # 8-bit pixels cannot leave the range, so they are not read.
     bounds = () if checked or images.dtype == torch.uint8 else _bounds(images)
     doubt, labels = batch.uncertainty, batch.labels
-    given = [part.detach().to(device) for part in (doubt, labels) if part is not None]
-    # All becomes float64 on the way; on an accelerator each call of its own would cost more.
-    packed = torch.cat((described.flatten(), *bounds, *given)).cpu().numpy()
+    given = [part.detach() for part in (doubt, labels) if part is not None]
+    # All becomes float64 on the way; on an accelerator each call of its own would cost more. What
+    # a decoder says is on the host already.
+    here = bool(given) and all(part.device.type == "cpu" for part in given)
+    there = () if here else (part.to(device) for part in given)
+    copied = torch.cat((described.flatten(), *bounds, *there)).cpu()
+    packed = torch.cat((copied, *given)).numpy() if here else copied.numpy()
 
     width = described.shape[1]
     vectors, rest = packed[: size * width].reshape(size, width), packed[size * width :]

@@ -161,7 +161,8 @@ class PeTTA(FromMemory):
         """Store the samples, and add their features to those of their classes."""
         assert prediction.features is not None
         assert prediction.labels is not None
-        means, counts = class_means(prediction.features, prediction.labels, self.num_classes)
+        labels = prediction.labels.to(prediction.features.device)  # a decoder's are on the host
+        means, counts = class_means(prediction.features, labels, self.num_classes)
         self.pending += means * counts[:, None]
         self.pending_count += counts
         super().remember(images, prediction)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -16,6 +19,37 @@ def keep_freed() -> None:
     step then takes the same memory again, page by page. Other C libraries take no notice.
     """
     torch.empty(_BLOCK, dtype=torch.uint8)  # mapped and unmapped, and never touched
+
+
+class Arriving:
+    """A copy of ``values`` on its way to the host; only who asks for it waits, and only for it.
+
+    What is put on the device's queue afterwards does not delay it.
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        self._event: torch.cuda.Event | None = None
+        self._values = values.detach()
+        if values.is_cuda:
+            self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self._values.copy_(values.detach(), non_blocking=True)
+            self._event = torch.cuda.Event()
+            self._event.record()
+
+    def wait(self) -> Tensor:
+        """Return the values on the host, once they are there."""
+        if self._event is not None:
+            self._event.synchronize()
+            self._event = None
+        return self._values
+
+
+def sent(values: npt.NDArray[Any] | Tensor, device: torch.device) -> Tensor:
+    """Return ``values`` on ``device``; the host goes on before they are there."""
+    tensor = values if isinstance(values, Tensor) else torch.from_numpy(values)
+    if device.type != "cuda" or tensor.is_cuda:
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def known_true(flag: Tensor) -> bool:

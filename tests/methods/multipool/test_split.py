@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multipool.methods.multipool.split import Axis, squash, two_domains
+from multipool.methods.multipool.split import Axis, _quantiles, squash, two_domains
 
 WIDTH, COUNT, LEAST = 20, 480, 0.33
 
@@ -102,3 +102,19 @@ def test_an_axis_gains_by_hand_what_two_gaussians_explain_better():
     assert axis.first(np.array([-1.0, -0.1, 0.1, 5.0])).tolist() == [True, True, False, False]
     uneven = Axis(np.array([1.0]), (-3.0, 3.0), share=0.9, variance=1.0, likelihood=0.0)
     assert uneven.first(np.array([0.1])).tolist() == [True]  # the larger has the benefit of doubt
+
+
+def test_quantiles_of_rows_are_numpys():
+    rows = np.random.default_rng(0).standard_normal((3, 41))
+    shares = np.array([0.15, 0.5, 1.0])
+    expected = [np.quantile(row, share) for row, share in zip(rows, shares, strict=True)]
+    assert _quantiles(rows, shares) == pytest.approx(expected, rel=1e-12)
+
+
+def test_points_that_vary_nowhere_in_one_direction_are_no_trouble():
+    points, second = clouds(np.random.default_rng(0), gap=7.0)
+    points[:, 0] = 1.0
+    found = two_domains(points, np.random.default_rng(1), LEAST)
+    assert found is not None
+    agreement = np.mean(found == second)
+    assert max(agreement, 1 - agreement) > 0.98

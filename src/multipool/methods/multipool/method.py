@@ -11,27 +11,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from multipool.core import Retrieved
-from multipool.engine import Context, Kept, Method, Prediction, Update, tensor_pass
+from multipool.engine import Context, Kept, Prediction, Update
 from multipool.engine.bank import WatchedBank
 from multipool.engine.method import Record
 from multipool.methods.multipool.accounts import KINDS, Accounts, PoolInfo
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.events import Event, Route, fresh_pools
-from multipool.methods.multipool.router import Router
-from multipool.methods.multipool.rules import projection, trust
-from multipool.methods.multipool.statistics import each_image, moving, with_statistics
-from multipool.ops import Group, frozen, uncertainty
-from multipool.ops.moments import instance_moments
+from multipool.methods.multipool.passes import PoolPasses
+from multipool.methods.multipool.router import WINDOW, Router
+from multipool.methods.multipool.rules import Floats, Ints, trust
+from multipool.ops import uncertainty
+from multipool.ops.host import Arriving, sent
 
-Array = npt.NDArray[Any]
 _ENOUGH = 16  # images of a batch that say something about their domain by themselves
 _AT_ONCE = 8  # images after which a young pool is brought up to date
 
@@ -44,11 +42,17 @@ class Routed(Prediction):
     router: Router | None = None
 
 
-class MultiPool(Method):
+class _Answer:
+    """Logits ``(B, L)`` and their copy on the way to the host; ``pool``: of all images, if one."""
+
+    def __init__(self, logits: Tensor, pool: int | None = None) -> None:
+        self.logits, self.on_host, self.pool = logits, Arriving(logits), pool
+
+
+class MultiPool(PoolPasses):
     """Sorts the stream into pools and normalises every image with the statistics of its own."""
 
     name = "multipool"
-    Config = MultiPoolConfig
     takes_memory = "class-balanced"
     prefers: ClassVar[str | None] = "mcm+"
     decodes = "sequence"
@@ -57,18 +61,10 @@ class MultiPool(Method):
 
     def __init__(self, context: Context, config: MultiPoolConfig) -> None:
         super().__init__(context, config)
-        self.branch = self.network.source
-        if self.branch is None:  # nothing to normalise: the source model answers
+        if self.branch is None:
             return
-        most = config.most
-        self.home = self.branch.statistics.clone()  # (S,)
-        self.live = self.branch.copy()  # the statistics of the pass under way
-        self.own = self.home.repeat(most, 1)  # (P, S)
-        layers = self.branch.layers
-        self.layer = round(config.depth * (len(layers) - 1))
-        full = 2 * len(layers[self.layer].mean)
-        self.projection = torch.from_numpy(projection(full, config.width)).to(self.home)
-        self.router = Router(min(full, config.width), most, config.new, config.same, config.mixed)
+        most, width = config.most, self.projection.shape[1]
+        self.router = Router(width, most, config.new, config.same, config.mixed)
         self.accounts = Accounts(most, self.num_classes)
         self._pools = [self.bank] + [self.bank.twin() for _ in range(most - 1)]
 
@@ -116,60 +112,82 @@ class MultiPool(Method):
     def predict(self, images: Tensor) -> Prediction:
         """Sort the images into pools and predict each with the statistics of its pool."""
         if self.branch is None:
-            logits = self._plain_pass(images)[0]
+            logits = self.plain_pass(images)[0]
             return Prediction(logits, logits.argmax(dim=1), uncertainty(logits))
-        described = self._describe_pass(images)[0].double().cpu().numpy()
+        described = Arriving(self.describe_pass(images)[0])
+        guess = self._guess(images)
         router = self.router.copy()
-        route = router.route(described)
+        events = router.look()
+        route = router.sort(described.wait().numpy(), events)
         fresh = fresh_pools(route.events)
-        shares = np.array(
-            [0.0 if p in fresh else self._trust(c) for p, c in enumerate(self.accounts.counts)]
-        )
-        logits = self._answer(images, route.pools, shares)
-        logits = self._with_young(images, logits, route.pools, fresh)
-        return Routed(logits, logits.argmax(dim=1), uncertainty(logits), route=route, router=router)
+        answer = self._answer(images, route.pools, fresh, guess)
+        answer = self._with_young(images, answer, route.pools, fresh)
+        on_host = answer.on_host.wait()
+        labels, doubt = on_host.argmax(dim=1), uncertainty(on_host)
+        return Routed(answer.logits, labels, doubt, on_host=on_host, route=route, router=router)
 
-    def _answer(self, images: Tensor, pools: Array, shares: Array) -> Tensor:
-        weights = torch.from_numpy(shares).float().to(self.device)
-        first = int(pools[0])
-        if (pools == first).all():
-            return self._one_pool_pass(images, torch.tensor([first], device=self.device), weights)[
-                0
-            ]
-        return self._pools_pass(images, torch.from_numpy(pools).to(self.device), weights)[0]
+    def _guess(self, images: Tensor) -> _Answer | None:
+        """Predict with the pool of the last images, on a GPU, while the host sorts these.
 
-    def _with_young(
-        self,
-        images: Tensor,
-        logits: Tensor,
-        pools: Array,
-        fresh: set[int],
-    ) -> Tensor:
-        """Return the logits, those of young pools with statistics that know these images too."""
-        labels = logits.argmax(dim=1)
-        answers = logits
+        Worth it only as long as images of other pools do not come in between.
+        """
+        pool = self.router.active
+        alone = bool((self.router.owners[-WINDOW:] == pool).all())
+        if self.device.type != "cuda" or pool < 0 or not alone:
+            return None
+        return self._of_one(images, pool, self._trust(self.accounts.counts[pool]))
+
+    def _answer(
+        self, images: Tensor, pools: Ints, fresh: set[int], guess: _Answer | None
+    ) -> _Answer:
+        """Return the logits of images of these ``pools`` ``(B,)``, from what is known of them."""
+        used = np.unique(pools).tolist()
+        if guess is not None and used == [guess.pool] and guess.pool not in fresh:
+            return guess
+        shares = np.zeros(self.config.most, dtype=np.float32)
+        for pool in used:
+            shares[pool] = 0.0 if pool in fresh else self._trust(self.accounts.counts[pool])
+        if len(used) == 1:
+            return self._of_one(images, used[0], float(shares[used[0]]))
+        there = sent(pools, self.device), sent(shares, self.device)
+        return _Answer(self.pools_pass(images, *there)[0])
+
+    def _of_one(self, images: Tensor, pool: int, share: float) -> _Answer:
+        return _Answer(self.one_pool_pass(images, self._numbers(pool, share))[0], pool)
+
+    def _with_young(self, images: Tensor, answer: _Answer, pools: Ints, fresh: set[int]) -> _Answer:
+        """Return the answer, that of young pools with statistics that know these images too."""
+        found = answer.logits
         for pool in np.unique(pools).tolist():
-            rows = torch.from_numpy(np.flatnonzero(pools == pool)).to(self.device)
+            rows = np.flatnonzero(pools == pool)
             if len(rows) < _ENOUGH or not self._is_young(pool, fresh):
                 continue
-            known = labels[rows]
-            here = torch.bincount(known, minlength=self.num_classes)
-            counts = here.cpu().numpy().astype(np.float64)
-            if pool not in fresh:
-                counts = counts + self.accounts.counts[pool]
-            weights = 1 / here[known].float()  # every class counts the same
-            rate = 1.0 if pool in fresh else self._rate(pool)
-            own = self.home if pool in fresh else self.own[pool]
-            found = self._young_pass(
-                images[rows],
-                weights / weights.sum(),
-                own,
-                self._scalar(self._trust(counts)),
-                self._scalar(rate),
-            )[0]
-            answers = answers.clone() if answers is logits else answers
-            answers[rows] = found
-        return answers
+            known = answer.on_host.wait().argmax(dim=1)[torch.from_numpy(rows)]
+            again = self._of_young(images, rows, known, pool, pool in fresh)
+            if len(rows) == len(pools):
+                found = again
+                break
+            chosen = sent(rows, self.device)
+            found = found.clone() if found is answer.logits else found
+            found[chosen] = again
+        return answer if found is answer.logits else _Answer(found)
+
+    def _of_young(
+        self, images: Tensor, rows: Ints, labels: Tensor, pool: int, fresh: bool
+    ) -> Tensor:
+        """Return the logits of some ``rows`` ``(R,)``, a young pool's, that ``labels`` were."""
+        here = torch.bincount(labels, minlength=self.num_classes)
+        counts = here.numpy().astype(np.float64)
+        if not fresh:
+            counts = counts + self.accounts.counts[pool]
+        weights = 1 / here[labels].float()  # every class counts the same
+        chosen = images if len(rows) == len(images) else images[sent(rows, self.device)]
+        return self.young_pass(
+            chosen,
+            sent(weights / weights.sum(), self.device),
+            self.home if fresh else self.own[pool],
+            self._numbers(self._trust(counts), 1.0 if fresh else self._rate(pool)),
+        )[0]
 
     # Learning -----------------------------------------------------------------------------------
 
@@ -183,12 +201,10 @@ class MultiPool(Method):
             self._follow(event)
         pools = prediction.route.pools
         assert prediction.labels is not None
-        labels = prediction.labels.cpu().numpy()
+        labels = prediction.labels.numpy()
         for pool in np.unique(pools).tolist():
             rows = np.flatnonzero(pools == pool)
-            chosen = slice(None) if len(rows) == len(pools) else torch.from_numpy(rows)
-            chosen = chosen if isinstance(chosen, slice) else chosen.to(self.device)
-            self._pools[pool].add(images[chosen], prediction.rows(chosen))
+            self._offer(pool, images, prediction, rows)
             self.accounts.add(pool, labels[rows])
             due = _AT_ONCE if self._is_young(pool, set()) else self.config.update_every
             if self.accounts.waiting[pool] >= due:
@@ -196,6 +212,13 @@ class MultiPool(Method):
                 self.accounts.waiting[pool] = 0
                 if len(stored) > 1:
                     yield partial(self.update, pool, stored)
+
+    def _offer(self, pool: int, images: Tensor, prediction: Prediction, rows: Ints) -> None:
+        """Give some ``rows`` ``(R,)`` of a batch to the bank of their pool."""
+        if len(rows) < len(images):
+            prediction = prediction.rows(torch.from_numpy(rows))
+            images = images[sent(rows, self.device)]
+        self._pools[pool].add(images, prediction)
 
     def _follow(self, event: Event) -> None:
         """Let statistics and banks follow what happened to the pools."""
@@ -220,20 +243,16 @@ class MultiPool(Method):
         rate = self._rate(pool)
         self.accounts.updates[pool] += 1
         with torch.no_grad():
-            return self._move_pass(
-                images,
-                torch.tensor([pool], device=self.device),
-                self._scalar(self._trust(self.accounts.counts[pool])),
-                self._scalar(rate),
-            )[0]
+            trusted = self._trust(self.accounts.counts[pool])
+            return self.move_pass(images, self._numbers(pool, trusted, rate))[0]
 
     # Rules --------------------------------------------------------------------------------------
 
-    def _trust(self, counts: Array) -> float:
+    def _trust(self, counts: Floats) -> float:
         return trust(counts, self.config.likeness, self.config.prior)
 
-    def _scalar(self, value: float) -> Tensor:
-        return torch.tensor(value, device=self.device, dtype=torch.float32)
+    def _numbers(self, *values: float) -> Tensor:
+        return sent(np.array(values, dtype=np.float32), self.device)
 
     def _rate(self, pool: int) -> float:
         """Return the share of the next batch: a mean at first, then no less than ``rate``."""
@@ -243,57 +262,3 @@ class MultiPool(Method):
         if pool in fresh:
             return True
         return float(self.accounts.counts[pool].sum()) < self.config.young
-
-    # Passes -------------------------------------------------------------------------------------
-
-    @tensor_pass
-    def _plain_pass(self, images: Tensor) -> tuple[Tensor, ...]:
-        return (self.network.plain(images),)
-
-    @tensor_pass
-    def _describe_pass(self, images: Tensor) -> tuple[Tensor, ...]:
-        """Describe images by mean and log-deviation of early channels, in the source's units."""
-        assert self.branch is not None
-        state = self.branch.layers[self.layer]
-        x = self.network.before_norm(images, self.layer)
-        mean, var = instance_moments(x, 0)  # (B, C)
-        scale = state.var + state.eps
-        spread = 0.5 * ((var + state.eps) / scale).log()
-        return (torch.cat([(mean - state.mean) / scale.sqrt(), spread], dim=1) @ self.projection,)
-
-    @tensor_pass
-    def _one_pool_pass(self, images: Tensor, pool: Tensor, shares: Tensor) -> tuple[Tensor, ...]:
-        """Predict a batch of one pool."""
-        own, share = self.own.index_select(0, pool)[0], shares.index_select(0, pool)[0]
-        self.live.statistics.copy_(torch.lerp(self.home, own, share))
-        return tuple(self.network.run(Group(images, self.live, frozen)))
-
-    @tensor_pass
-    def _pools_pass(self, images: Tensor, pools: Tensor, shares: Tensor) -> tuple[Tensor, ...]:
-        """Predict a batch of several pools, each image with its own statistics."""
-        mixed = torch.lerp(self.home, self.own, shares[:, None])  # (P, S)
-        assert self.branch is not None
-        layers = with_statistics(self.branch, mixed.index_select(0, pools))
-        return tuple(self.network.run(Group(images, layers, each_image)))
-
-    @tensor_pass
-    def _young_pass(
-        self, images: Tensor, weights: Tensor, own: Tensor, share: Tensor, rate: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Predict with statistics that these images have moved, and keep nothing of it."""
-        assert self.branch is not None
-        layers, policy = moving(self.branch, own.clone(), share, rate, weights)
-        return tuple(self.network.run(Group(images, layers, policy)))
-
-    @tensor_pass
-    def _move_pass(
-        self, images: Tensor, pool: Tensor, share: Tensor, rate: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Move the statistics of one pool; return how far, in all."""
-        assert self.branch is not None
-        before = self.own.index_select(0, pool)[0]
-        own = before.clone()
-        layers, policy = moving(self.branch, own, share, rate)
-        self.network.run(Group(images, layers, policy))
-        self.own.index_copy_(0, pool, own[None])
-        return ((own - before).square().mean(),)

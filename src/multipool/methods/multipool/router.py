@@ -31,10 +31,8 @@ _LONG = 4000.0  # images over which their variation is averaged
 _CALM = 1000.0  # images over which a pool's centre is
 _TEMPER = 0.5  # neighbours in a stream are alike: one image counts half
 
-_STATE = (
-    *("centres", "weights", "samples", "created", "used"),
-    *("covariance", "recent", "owners", "numbers"),
-)
+_POOLS = ("centres", "weights", "samples", "created", "used")
+_STATE = (*_POOLS, "covariance", "recent", "owners", "numbers")
 
 
 class Router:
@@ -81,18 +79,19 @@ class Router:
     def copy(self) -> Router:
         """Return an independent router in the same state."""
         twin = copy.copy(self)
-        for name in _STATE:
-            setattr(twin, name, getattr(self, name).copy())
+        vars(twin).update({name: getattr(self, name).copy() for name in _STATE})
         return twin
 
     def take(self, other: Router) -> None:
         """Become what ``other``, a copy that went on, is."""
-        for name in _STATE:
-            setattr(self, name, getattr(other, name))
-        self._white = other._white
+        vars(self).update({name: getattr(other, name) for name in (*_STATE, "_white")})
 
     def route(self, points: Floats) -> Route:
         """Return the pool of each described image ``(B, D)``, in stream order, and learn them."""
+        return self.sort(points, self.look())
+
+    def look(self) -> list[Event]:
+        """Return what a look at the pools changes, if one is due; asks for no image."""
         events: list[Event] = []
         if self.numbers[0] - self.numbers[3] >= EVERY:
             self.numbers[3] = self.numbers[0]
@@ -100,10 +99,12 @@ class Router:
             self._merge(events)
             if self.numbers[0] // EVERY % _SELDOM == 0:
                 self._split(events)
-        parts = [
-            self._window(points[i : i + WINDOW], events) for i in range(0, len(points), WINDOW)
-        ]
-        return Route(np.concatenate(parts), events)
+        return events
+
+    def sort(self, points: Floats, events: list[Event]) -> Route:
+        """Return the route of described images ``(B, D)`` after a look that brought ``events``."""
+        windows = (points[i : i + WINDOW] for i in range(0, len(points), WINDOW))
+        return Route(np.concatenate([self._window(w, events) for w in windows]), events)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next decisions depend on."""

@@ -1,0 +1,100 @@
+"""What multipool computes on the device: passes over images with the statistics of pools."""
+
+from __future__ import annotations
+
+from abc import ABC
+
+import torch
+from torch import Tensor
+
+from multipool.engine import Context, Method, tensor_pass
+from multipool.methods.multipool.config import MultiPoolConfig
+from multipool.methods.multipool.rules import projection
+from multipool.methods.multipool.statistics import each_image, moving, with_statistics
+from multipool.ops import Group, frozen
+from multipool.ops.moments import instance_moments
+
+
+class PoolPasses(Method, ABC):
+    """The statistics of all pools as one table, and the passes that read and move them.
+
+    What a pass is told besides images comes as one vector of float32 ``numbers``, so that it goes
+    to the device in one copy.
+    """
+
+    config: MultiPoolConfig
+    Config = MultiPoolConfig
+
+    def __init__(self, context: Context, config: MultiPoolConfig) -> None:
+        super().__init__(context, config)
+        self.branch = self.network.source
+        if self.branch is None:  # nothing to normalise: the source model answers
+            return
+        self.home = self.branch.statistics.clone()  # (S,)
+        self.live = self.branch.copy()  # the statistics of the pass under way
+        self.own = self.home.repeat(config.most, 1)  # (P, S)
+        layers = self.branch.layers
+        self.layer = round(config.depth * (len(layers) - 1))
+        full = 2 * len(layers[self.layer].mean)
+        self.projection = torch.from_numpy(projection(full, config.width)).to(self.home)
+
+    @tensor_pass
+    def plain_pass(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Predict with a model that has nothing to normalise."""
+        return (self.network.plain(images),)
+
+    @tensor_pass
+    def describe_pass(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Describe images by mean and log-deviation of early channels, in the source's units."""
+        assert self.branch is not None
+        state = self.branch.layers[self.layer]
+        x = self.network.before_norm(images, self.layer)
+        mean, var = instance_moments(x, 0)  # (B, C)
+        scale = state.var + state.eps
+        spread = 0.5 * ((var + state.eps) / scale).log()
+        described = torch.cat([(mean - state.mean) / scale.sqrt(), spread], dim=1)
+        return ((described @ self.projection).double(),)
+
+    @tensor_pass
+    def one_pool_pass(self, images: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
+        """Predict a batch of one pool; ``numbers``: the pool, and the weight of its statistics."""
+        own = self.own.index_select(0, numbers[:1].long())[0]
+        self.live.statistics.copy_(torch.lerp(self.home, own, numbers[1]))
+        return tuple(self.network.run(Group(images, self.live, frozen)))
+
+    @tensor_pass
+    def pools_pass(self, images: Tensor, pools: Tensor, shares: Tensor) -> tuple[Tensor, ...]:
+        """Predict a batch of several ``pools`` ``(B,)``, each image with its own statistics."""
+        mixed = torch.lerp(self.home, self.own, shares[:, None])  # (P, S)
+        assert self.branch is not None
+        layers = with_statistics(self.branch, mixed.index_select(0, pools))
+        return tuple(self.network.run(Group(images, layers, each_image)))
+
+    @tensor_pass
+    def young_pass(
+        self, images: Tensor, weights: Tensor, own: Tensor, numbers: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Predict with statistics that these images have moved, and keep nothing of it.
+
+        ``weights`` ``(B,)`` of the images; ``numbers``: the weight of the pool's statistics
+        ``own`` ``(S,)`` beside the source's, and that of the images in them.
+        """
+        assert self.branch is not None
+        layers, policy = moving(self.branch, own.clone(), numbers[0], numbers[1], weights)
+        return tuple(self.network.run(Group(images, layers, policy)))
+
+    @tensor_pass
+    def move_pass(self, images: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
+        """Move the statistics of one pool; return how far, in all.
+
+        ``numbers``: the pool, the weight of its statistics beside the source's, and that of the
+        images in them.
+        """
+        assert self.branch is not None
+        pool = numbers[:1].long()
+        before = self.own.index_select(0, pool)[0]
+        own = before.clone()
+        layers, policy = moving(self.branch, own, numbers[1], numbers[2])
+        self.network.run(Group(images, layers, policy))
+        self.own.index_copy_(0, pool, own[None])
+        return ((own - before).square().mean(),)
