@@ -1,4 +1,4 @@
-"""The tables of README.md and docs/*.md, and the numbers in their cells."""
+"""The pages of the documentation, their tables, and the numbers in the cells."""
 
 from __future__ import annotations
 
@@ -27,14 +27,20 @@ class Table:
 
     @property
     def measured(self) -> bool:
-        """Whether any cell below the header has a decimal."""
-        return any(re.search(r"\d\.\d", cell) for row in self.body for cell in row)
+        """Whether any cell below the header has a decimal; defaults of options are no results."""
+        return self.header[0] != "option" and any(
+            re.search(r"\d\.\d", cell) for row in self.body for cell in row
+        )
+
+
+def pages() -> list[Path]:
+    """Return README.md and all pages below docs."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def tables() -> list[Table]:
     """Return every table of the documentation."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    return [table for page in pages for table in read(page)]
+    return [table for page in pages() for table in read(page)]
 
 
 def read(page: Path) -> list[Table]:

@@ -11,7 +11,7 @@ import streams
 Expected = dict[str, list[list[float] | None]]
 Key = tuple[str, str, str]  # page, heading above, first two cells of the header
 
-RESULTS = "docs/results.md"
+RESULTS = "docs/notebook/results.md"
 _SHORT, _WHOLE = "1,000 images of each corruption", "The whole stream"
 _OTHER, _CHOICES = "CIFAR-10-C and Tiny-ImageNet-C", "How the choices were made"
 _ABLATIONS = "The paper's ablations"
@@ -57,8 +57,8 @@ WITHOUT_ROWS: dict[Key, str] = {
     (RESULTS, "Streams and memories, measured", "memory | imbalance"): (
         "facts of a memory while it ran, of result.json files that were not kept"
     ),
-    ("README.md", "Methods", "name | takes a memory"): "repeats what docs/results.md says",
-    ("docs/decoder.md", "Exploration", "stream | method"): (
+    ("README.md", "Methods", "name | takes a memory"): "repeats what docs/notebook/results.md says",
+    ("docs/notebook/decoder.md", "Exploration", "stream | method"): (
         "one seed that chose the decoder's constants; not results, and the runs were not kept"
     ),
 }
@@ -66,9 +66,9 @@ WITHOUT_ROWS: dict[Key, str] = {
 # Pages whose tables are measurements in place, each with its command beside it.
 PAGES_WITHOUT_ROWS: dict[str, str] = {
     "docs/compare.md": "its small comparison is made again by its command, from embedded data",
-    "docs/corruptions.md": "agreement, speed and parameters: no stream was run",
-    "docs/diagnostics.md": "facts of memories and streams: no error is compared",
-    "docs/guard.md": "what the guard sees and costs; its whole streams are in results.md",
+    "docs/notebook/corruptions.md": "agreement, speed and parameters: no stream was run",
+    "docs/guides/diagnose.md": "facts of memories and streams: no error is compared",
+    "docs/notebook/guard.md": "what the guard sees and costs; its whole streams are in results.md",
     "docs/performance.md": "times of one machine",
-    "docs/robustness.md": "counts of trials, made again by the commands on the page",
+    "docs/notebook/robustness.md": "counts of trials, made again by the commands on the page",
 }

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from multipool.ops import entropy
 
-# How the thresholds were chosen is in docs/guard.md.
+# How the thresholds were chosen is in docs/notebook/guard.md.
 DIVERSITY = 0.95  # share of the classes left, below which a surer model has begun to collapse
 CERTAINTY = 0.85  # share of the entropy left, below which a model is the surer one
 RUIN = 0.5  # share of the classes left, below which nothing else matters

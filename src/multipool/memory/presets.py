@@ -40,7 +40,7 @@ class Preset:
         return self.make(num_classes=num_classes, seed=seed, **{**self.options, **options})
 
 
-# "mcm" is the paper. "mcm+" is ours; each departure and what it brought is in docs/results.md:
+# "mcm" is the paper. "mcm+" is ours; docs/notebook/results.md says what each departure brought:
 # timely: the newest members are handed out first, and eviction goes by age alone, because what a
 #   domain left behind spoils the normalisation statistics of the next one;
 # balanced: at most six members of one pseudo-label in a cluster, because a correlated stream fills

@@ -51,7 +51,7 @@ def adapt(
         source: source data or statistics, for the methods that need them.
         seed: of every random draw the adapter makes.
         guard: undo an update that fails or is not finite, and restore a good state when the
-            predictions collapse; see ``docs/guard.md``.
+            predictions collapse; see ``docs/notebook/guard.md``.
         fallback: what a collapse goes back to: ``"snapshot"``, the last good state, or
             ``"source"``, the source model, which then also predicts wherever it is the surer one.
         bad_input: ``"raise"`` a ValueError for images with NaN or values outside [0, 1], or
@@ -65,7 +65,7 @@ def adapt(
         decode: ``"sequence"`` reads the logits in the order of the stream and returns log
             posteriors, ``"none"`` returns the method's logits as they are. Left out:
             ``"sequence"`` for ``multipool``, ``"none"`` for published methods; see
-            ``docs/decoder.md``.
+            ``docs/notebook/decoder.md``.
     """
     _check_model(model)
     kind = _kind(method)
