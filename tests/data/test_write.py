@@ -1,5 +1,7 @@
 """Written copies: official layout, whole files, resumed, and equal to copies made on demand."""
 
+from __future__ import annotations
+
 import json
 
 import numpy as np
@@ -10,7 +12,7 @@ from multipool.data import write
 from multipool.data.corrupted_files import FileCopies
 from multipool.data.corruptions import corrupt
 from multipool.data.files import Framing, class_folders
-from multipool.data.write import write_cifar_c, write_folders
+from multipool.data.write import copy_dataset, copy_folder, write_cifar_c, write_folders
 
 NAMES = ("fog", "contrast")
 
@@ -143,3 +145,25 @@ def test_the_note_says_what_the_folder_was_made_from(clean, tmp_path):
     note = json.loads((tmp_path / "c" / "multipool.json").read_text())
     assert note["seed"] == 7
     assert note["layout"] == "cifar-c"
+
+
+def test_pictures_come_out_in_corruption_severity_class_folders(tmp_path):
+    for name in ("ant", "bee"):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        pixels = np.full((40, 48, 3), 90, dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "in" / name / "1.png")
+    copy_folder(tmp_path / "in", tmp_path / "out", ["brightness"], size=32, severities=(2, 5))
+    made = sorted(str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*.JPEG"))
+    assert made == [f"brightness/{s}/{c}/1.JPEG" for s in (2, 5) for c in ("ant", "bee")]
+    with Image.open(tmp_path / "out" / made[-1]) as picture:
+        assert picture.size == (32, 32)
+        assert np.asarray(picture).mean() > 120  # brighter than 90
+
+
+def test_mistakes_are_told(tmp_path):
+    with pytest.raises(ValueError, match="unknown dataset kept as arrays 'imagenet-c'"):
+        copy_dataset("imagenet-c", tmp_path, ["fog"])
+    with pytest.raises(ValueError, match="size must be one of 32, 64, 224, got 50"):
+        copy_folder(tmp_path, tmp_path / "o", ["fog"], size=50)
+    with pytest.raises(FileNotFoundError, match="no folder with class folders"):
+        copy_folder(tmp_path / "gone", tmp_path / "o", ["fog"])

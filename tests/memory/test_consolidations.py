@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multipool.memory import CONSOLIDATIONS
+from multipool.memory import CONSOLIDATIONS, SPAWNS
 from multipool.memory.consolidations import (
     adjacent,
     closest,
@@ -70,3 +70,9 @@ def test_the_most_certain_stay_and_among_equals_the_newer(doubts, capacity, data
 def test_a_quota_bounds_known_labels_only():
     labels = np.array([1, 1, 1, -1, -1, 2])
     assert keep(np.zeros(6), np.arange(6), labels, 6, 1).tolist() == [5, 4, 3, 2]
+
+
+def test_gated_spawning_compares_strictly():
+    assert SPAWNS["always"](0.0, 1.0)
+    assert SPAWNS["gated"](1.1, 1.0)
+    assert not SPAWNS["gated"](1.0, 1.0)

@@ -11,7 +11,7 @@ from multipool.bench.run.runner import Progress
 from multipool.cli import options as o
 from multipool.cli.console import print_json, progress, say
 from multipool.data import COMMON, EXTRA
-from multipool.data.corrupted_copy import ARRAYS, SIZES, copy_dataset, copy_folder
+from multipool.data.write import ARRAYS, SIZES, copy_dataset, copy_folder
 
 app = typer.Typer(add_completion=False)
 

@@ -18,10 +18,16 @@ from multipool.core.generators import (
     restore_numpy,
     torch_generator,
 )
-from multipool.core.images import ImageSet, as_float, check_images, check_plain, check_range
+from multipool.core.images import (
+    ImageSet,
+    Retrieved,
+    as_float,
+    check_images,
+    check_plain,
+    check_range,
+)
 from multipool.core.plugins import Table
 from multipool.core.registry import lookup, unknown
-from multipool.core.retrieved import Retrieved
 from multipool.core.words import brief, printable
 
 __all__ = [

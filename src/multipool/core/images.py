@@ -1,4 +1,4 @@
-"""Sets of labelled images, and the checks that every image passes at the door."""
+"""Sets of images, what a bank hands back, and the checks that every image passes at the door."""
 
 from __future__ import annotations
 
@@ -86,3 +86,20 @@ def check_range(low: float, high: float) -> None:
 def as_float(images: Tensor) -> Tensor:
     """Return images as float in [0, 1]: uint8 is divided by 255, float stays as it is."""
     return images.float().div_(255) if images.dtype == torch.uint8 else images
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """Samples of a bank, one row each; images on the bank's device, the rest on the host.
+
+    ``ages`` count samples of the stream: the newest is 1. Losses divide them by the capacity.
+    """
+
+    images: Tensor  # (M, C, H, W) float in [0, 1]
+    ages: Tensor  # (M,) int64
+    uncertainty: Tensor  # (M,) float64, nats
+    labels: Tensor  # (M,) int64, -1: unknown
+    clusters: Tensor  # (M,) int64, position of the cluster in the creation sequence; 0 for pools
+
+    def __len__(self) -> int:
+        return len(self.images)

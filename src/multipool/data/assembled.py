@@ -9,8 +9,10 @@ import numpy as np
 from torch import Tensor
 
 from multipool.core import lookup
+from multipool.data.corruptions import COMMON, CORRUPTIONS
 from multipool.data.protocol import Ints, SourceImages
 
+SEVERITIES = (1, 2, 3, 4, 5)  # of a corruption
 SPLITS = {"train": "what a source model learns from", "test": "what its error is measured on"}
 
 
@@ -72,3 +74,16 @@ def check_labels(labels: object, num_classes: int, what: str) -> Ints:
         wrong = low if low < 0 else high
         raise ValueError(f"{what} must lie in 0 to {num_classes - 1}, got {wrong}")
     return array.astype(np.int64)
+
+
+def corruptions(names: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the corruptions asked for, the paper's 15 by default, or refuse an unknown one.
+
+    >>> len(corruptions(None)), corruptions(("fog",))
+    (15, ('fog',))
+    """
+    if names is None:
+        return COMMON
+    for name in names:
+        lookup(CORRUPTIONS, name, "corruption")
+    return names

@@ -12,7 +12,6 @@ import numpy as np
 from multipool.core import lookup
 from multipool.data import cifar, domainnet, imagenet, tiny
 from multipool.data.catalog import CATALOG
-from multipool.data.checksums import CIFAR_C
 from multipool.data.corruptions import COMMON
 from multipool.data.datasets import DATASETS, load
 from multipool.data.places import data_folder, first_existing
@@ -115,11 +114,10 @@ def _uneven(dataset: Dataset, counts: dict[str, int]) -> list[str]:
 
 def _changed(name: str, folder: Path, tell: Tell | None) -> list[str]:
     """Compare what has a published checksum: official arrays, and archives that lie there."""
-    sums: list[tuple[Path, str]] = []
-    if name in CIFAR_C:
-        home = cifar.official_folder(folder, 10 if name == "cifar10-c" else 100)
-        sums += [(home / f"{key}.npy", md5) for key, md5 in CIFAR_C[name].items() if home]
-    sums += [(folder / item.file, item.md5) for item in CATALOG[name].downloads]
+    entry = CATALOG[name]
+    sums = [(folder / item.file, item.md5) for item in entry.downloads]
+    if entry.arrays and (home := cifar.official_folder(folder, 10 if name == "cifar10-c" else 100)):
+        sums += [(home / f"{array}.npy", md5) for array, md5 in entry.arrays.items()]
     faults = []
     for path, expected in sums:
         if not path.is_file():

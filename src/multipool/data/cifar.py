@@ -9,9 +9,8 @@ import numpy as np
 from torch import Tensor
 
 from multipool.data.arrays import CleanSet, check_array, gather, load_npy, load_npz
-from multipool.data.assembled import AssembledDataset, check_labels
+from multipool.data.assembled import SEVERITIES, AssembledDataset, check_labels, corruptions
 from multipool.data.copies import CorruptedCopies
-from multipool.data.domains import SEVERITIES, corruptions
 from multipool.data.files import Framing, class_folders, folders
 from multipool.data.pickles import load_batches
 from multipool.data.places import cache_folder, data_folder, first_existing

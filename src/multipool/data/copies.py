@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from multipool.core import replacing
+from multipool.core import numpy_generator, replacing
 from multipool.data import corruptions
 from multipool.data.arrays import CleanSet, gather, load_npy
 from multipool.data.corruptions import corrupt, frost_source
@@ -52,10 +52,7 @@ class CorruptedCopies:
         try:
             self._make(clean, domain, severity, path)
         except OSError as error:
-            raise ValueError(
-                f"cannot keep the corrupted copy {path}: {error.strerror or error}; "
-                "free some space or set MULTIPOOL_CACHE"
-            ) from None
+            raise not_kept(path, error) from None
         return load_npy(path)  # type: ignore[return-value]
 
     def _make(self, clean: Bytes, domain: str, severity: int, path: Path) -> None:
@@ -74,6 +71,19 @@ def variant(domain: str) -> str:
     return f"{domain}-photographs" if photographs else domain
 
 
+def picture_seed(seed: int, name: str) -> int:
+    """Return the seed of one picture: that of copies made on demand, so the two are equal."""
+    return int(numpy_generator(seed, name).integers(2**31))
+
+
+def not_kept(path: Path, error: OSError) -> ValueError:
+    """Return the sentence about a copy for which there is no room, to be raised."""
+    return ValueError(
+        f"cannot keep the corrupted copy {path}: {error.strerror or error}; "
+        "free some space or set MULTIPOOL_CACHE"
+    )
+
+
 @cache
 def code_version() -> str:
     """Return a fingerprint of the code that corrupts, so that copies made by older code are left.
@@ -82,6 +92,7 @@ def code_version() -> str:
     8
     """
     total = hashlib.blake2b(digest_size=4)
-    for file in sorted(Path(str(corruptions.__file__)).parent.rglob("*.py")):
-        total.update(file.read_bytes())
+    for file in sorted(Path(str(corruptions.__file__)).parent.rglob("*.*")):
+        if file.suffix in (".py", ".json"):
+            total.update(file.read_bytes())
     return total.hexdigest()

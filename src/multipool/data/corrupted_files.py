@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multipool.core import brief, numpy_generator, replacing
-from multipool.data.assembled import AssembledDataset
-from multipool.data.copies import code_version, variant
+from multipool.core import brief, replacing
+from multipool.data.assembled import SEVERITIES, AssembledDataset, corruptions
+from multipool.data.copies import code_version, not_kept, picture_seed, variant
 from multipool.data.corruptions import corrupt
-from multipool.data.domains import SEVERITIES, corruptions
 from multipool.data.files import (
     FileImages,
     Framing,
@@ -135,20 +134,18 @@ class FileCopies:
             except ValueError:
                 pass  # damaged: made again below
         clean = decode(self._clean.root / name, self._clean.framing)
-        draw = numpy_generator(self._seed, name)
-        copy = corrupt(clean[None], domain, severity=severity, seed=int(draw.integers(2**31)))[0]
+        own = picture_seed(self._seed, name)
+        copy = corrupt(clean[None], domain, severity=severity, seed=own)[0]
         try:
-            _write_jpeg(path, copy)
+            write_jpeg(path, copy)
         except OSError as error:
-            raise ValueError(
-                f"cannot keep the corrupted copy {path}: {error.strerror or error}; "
-                "free some space or set MULTIPOOL_CACHE"
-            ) from None
+            raise not_kept(path, error) from None
         return decode(path, Framing(size, size))
 
 
-def _write_jpeg(path: Path, image: Bytes) -> None:
+def write_jpeg(path: Path, image: Bytes, optimize: bool = False) -> None:
+    """Write a picture in the official quality; optimised, it is smaller and takes longer."""
     from PIL import Image
 
     with replacing(path) as part:
-        Image.fromarray(image).save(part, format="JPEG", quality=JPEG_QUALITY)
+        Image.fromarray(image).save(part, format="JPEG", quality=JPEG_QUALITY, optimize=optimize)

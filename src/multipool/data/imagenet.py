@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from multipool.data.assembled import AssembledDataset
+from multipool.data.assembled import SEVERITIES, AssembledDataset, corruptions
 from multipool.data.corrupted_files import FileCopies, label_names, official_files, pick_files
-from multipool.data.domains import SEVERITIES, corruptions
 from multipool.data.files import Framing, class_folders
 from multipool.data.places import cache_folder, data_folder, first_existing
 from multipool.data.protocol import DataOptions, SourceImages

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from multipool.data.arrays import CleanSet
-from multipool.data.assembled import AssembledDataset
+from multipool.data.assembled import SEVERITIES, AssembledDataset, corruptions
 from multipool.data.copies import CorruptedCopies
-from multipool.data.domains import SEVERITIES, corruptions
 from multipool.data.places import cache_folder
 from multipool.data.protocol import DataOptions
 

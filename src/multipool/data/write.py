@@ -11,14 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from multipool.core import lookup, numpy_generator, replacing, write_json
-from multipool.data.copies import code_version, variant
+from multipool.core import lookup, replacing, write_json
+from multipool.data import DATASETS, DataOptions
+from multipool.data.assembled import SEVERITIES, corruptions
+from multipool.data.copies import code_version, picture_seed, variant
+from multipool.data.corrupted_files import write_jpeg
 from multipool.data.corruptions import CORRUPTIONS, corrupt
-from multipool.data.files import checked_name
+from multipool.data.files import Framing, checked_name, class_folders, folders
 from multipool.data.protocol import Bytes, Ints
 
-SEVERITIES = (1, 2, 3, 4, 5)
-JPEG_QUALITY = 85  # of the official ImageNet-C and Tiny-ImageNet-C files
+# Datasets whose clean set is one array; the others are pictures in class folders.
+ARRAYS = ("shapes-c", "cifar10-c", "cifar100-c")
+SIZES = (32, 64, 224)  # sides for which parameters are published
 NOTE = "multipool.json"  # what a folder was made from; a second call goes on only if it agrees
 
 Progress = Callable[[str, int, int], None]
@@ -46,7 +50,7 @@ def write_cifar_c(
         seed: as ``corrupt`` takes it.
         progress: told after every severity.
     """
-    names = _checked_names(names)
+    names = corruptions(tuple(names))
     if len(images) != len(labels) or not len(images):
         raise ValueError(
             f"images and labels must have the same length, at least 1, "
@@ -95,7 +99,7 @@ def write_folders(
         seed: not negative.
         progress: told after every 64 pictures.
     """
-    names, levels = _checked_names(names), tuple(severities)
+    names, levels = corruptions(tuple(names)), tuple(severities)
     for level in levels:
         if level not in SEVERITIES:
             raise ValueError(f"severities must be 1 to 5, got {level}")
@@ -107,6 +111,48 @@ def write_folders(
     _claim(out, {"layout": "folders", "seed": seed, "source": source})
     work = [(name, level) for name in names for level in levels]
     return sum(_write_level(pictures, places, read, out, *w, seed, progress) for w in work)
+
+
+def copy_dataset(
+    name: str,
+    out: str | Path,
+    names: Sequence[str],
+    data_dir: str | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> None:
+    """Write every severity of the clean test images of a dataset of ``ARRAYS``, as CIFAR-C."""
+    lookup(dict.fromkeys(ARRAYS), name, "dataset kept as arrays")
+    clean = DATASETS[name](DataOptions(data_dir=data_dir)).source("test").whole()
+    images = clean.images.permute(0, 2, 3, 1).contiguous().numpy()
+    write_cifar_c(images, clean.labels.numpy(), out, names, seed, progress)
+
+
+def copy_folder(
+    images: str | Path,
+    out: str | Path,
+    names: Sequence[str],
+    size: int = 224,
+    severities: Sequence[int] = SEVERITIES,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> None:
+    """Write pictures of ``images/<class>/`` as ImageNet-C does: ``corruption/severity/class/``.
+
+    Pictures are scaled and cropped to ``size``: for 224 the shorter side goes to 256 first.
+    """
+    if size not in SIZES:
+        known = ", ".join(str(side) for side in SIZES)
+        raise ValueError(f"size must be one of {known}, got {size}")
+    root = Path(images)
+    if not root.is_dir():
+        raise FileNotFoundError(f"no folder with class folders at {root}")
+    files = class_folders(root, folders(root), Framing(size, 256 if size == 224 else size))
+
+    def read(row: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+        return files.array(np.asarray([row]))[0]
+
+    write_folders(list(files.names), read, out, names, severities, seed, progress)
 
 
 def _write_level(
@@ -125,7 +171,8 @@ def _write_level(
 
     def one(i: int) -> None:
         own = picture_seed(seed, pictures[i])
-        _write_jpeg(root / places[i], corrupt(read(i)[None], name, severity=level, seed=own)[0])
+        copy = corrupt(read(i)[None], name, severity=level, seed=own)[0]
+        write_jpeg(root / places[i], copy, optimize=True)
 
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         for start in range(0, len(missing), 64):
@@ -134,18 +181,6 @@ def _write_level(
                 left = max(len(missing) - start - 64, 0)
                 progress(f"{name} {level}", len(places) - left, len(places))
     return len(missing)
-
-
-def picture_seed(seed: int, name: str) -> int:
-    """Return the seed of one picture: that of copies made on demand, so the two are equal."""
-    return int(numpy_generator(seed, name).integers(2**31))
-
-
-def _checked_names(names: Iterable[str]) -> tuple[str, ...]:
-    chosen = tuple(names)
-    for name in chosen:
-        lookup(CORRUPTIONS, name, "corruption")
-    return chosen
 
 
 def _claim(out: Path, made_from: dict[str, str | int]) -> None:
@@ -182,10 +217,3 @@ def _write_array(
                 progress(name, done + 1, len(SEVERITIES))
         array.flush()
         del array
-
-
-def _write_jpeg(path: Path, image: Bytes) -> None:
-    from PIL import Image
-
-    with replacing(path) as part:
-        Image.fromarray(image).save(part, format="JPEG", quality=JPEG_QUALITY, optimize=True)

@@ -9,19 +9,16 @@ from the table ``MEMORIES``; ``compat.LegacyBank`` puts any of them into publish
 from multipool.memory.class_balanced import ClassBalancedPool
 from multipool.memory.compat import LegacyBank
 from multipool.memory.confidence import ConfidencePool
-from multipool.memory.consolidations import CONSOLIDATIONS
+from multipool.memory.consolidations import CONSOLIDATIONS, SPAWNS
 from multipool.memory.descriptors import DESCRIPTORS
 from multipool.memory.distances import DISTANCES
-from multipool.memory.entropy import EntropyPool
-from multipool.memory.fifo import FifoPool
 from multipool.memory.multicluster import MultiClusterMemory
-from multipool.memory.pool import Pool
+from multipool.memory.pool import EntropyPool, FifoPool, Pool
 from multipool.memory.presets import MEMORIES, build
 from multipool.memory.protocol import Memory
 from multipool.memory.replacements import REPLACEMENTS
 from multipool.memory.reservoir import ReservoirPool
 from multipool.memory.retrievals import RETRIEVALS
-from multipool.memory.spawns import SPAWNS
 
 __all__ = [
     "CONSOLIDATIONS",

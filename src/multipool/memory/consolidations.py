@@ -1,8 +1,10 @@
-"""Which two clusters to merge once all ``K_max`` are taken, and who stays (Sec. 3.3, Table 4).
+"""What happens once all ``K_max`` clusters are taken: which two merge, and who stays (Sec. 3.3).
 
-Each strategy takes a view of at least two clusters and the distance from points ``(M, D)`` to a
-point ``(D,)`` or to one each ``(M, D)``, and returns positions ``i < j``; ``None`` means: merge
-nothing, the newcomer joins its nearest cluster. Ties go to the lowest position.
+Each consolidation (Table 4) takes a view of at least two clusters and the distance from points
+``(M, D)`` to a point ``(D,)`` or to one each ``(M, D)``, and returns positions ``i < j``; ``None``
+means: merge nothing, the newcomer joins its nearest cluster. Ties go to the lowest position. Each
+spawn then gets the newcomer's distance to its nearest centroid and the distance between those two
+clusters, and says whether they are merged for it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from multipool.memory.view import ClusterView
 Pair = tuple[int, int]
 Gaps = Callable[[Array, Array], Array]
 Consolidation = Callable[[ClusterView, Gaps], Pair | None]
+Spawn = Callable[[float, float], bool]
 
 
 def adjacent(view: ClusterView, gaps: Gaps) -> Pair:
@@ -90,3 +93,16 @@ CONSOLIDATIONS: dict[str, Consolidation] = {
     "lru": least_recent,
     "none": no_merge,
 }
+
+
+def always(newcomer_gap: float, merge_gap: float) -> bool:
+    """Open it: two clusters are merged for every newcomer beyond the threshold (the paper)."""
+    return True
+
+
+def gated(newcomer_gap: float, merge_gap: float) -> bool:
+    """Open it only for a newcomer farther away than the merged two are from each other."""
+    return newcomer_gap > merge_gap
+
+
+SPAWNS: dict[str, Spawn] = {"always": always, "gated": gated}

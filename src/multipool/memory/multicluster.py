@@ -13,9 +13,8 @@ from multipool.memory.arrivals import arrive, check_batch, check_width
 from multipool.memory.checks import count
 from multipool.memory.compiled import organise
 from multipool.memory.descriptors import DESCRIPTORS
-from multipool.memory.drawing import DRAWS, draw
 from multipool.memory.options import MultiClusterOptions
-from multipool.memory.retrievals import RETRIEVALS
+from multipool.memory.retrievals import DRAWS, RETRIEVALS, draw
 from multipool.memory.state import dump, read
 from multipool.memory.store import ImageStore
 from multipool.memory.view import Clusters

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 from multipool.core import lookup
 from multipool.memory.checks import MOST_CLASSES, MOST_SAMPLES, number, one_of, whole
-from multipool.memory.consolidations import CONSOLIDATIONS
+from multipool.memory.consolidations import CONSOLIDATIONS, SPAWNS
 from multipool.memory.descriptors import DESCRIPTORS
 from multipool.memory.distances import DISTANCES, default_threshold
-from multipool.memory.drawing import DRAWS
 from multipool.memory.replacements import REPLACEMENTS
-from multipool.memory.retrievals import RETRIEVALS
-from multipool.memory.spawns import SPAWNS
+from multipool.memory.retrievals import DRAWS, RETRIEVALS
 from multipool.memory.store import STORAGES
 
 AGE_UNITS = ("sample", "step")

@@ -13,14 +13,13 @@ from typing import TypeVar
 import numpy as np
 
 from multipool.memory.arrivals import Arrivals
-from multipool.memory.consolidations import CONSOLIDATIONS, keep
+from multipool.memory.consolidations import CONSOLIDATIONS, SPAWNS, keep
 from multipool.memory.distances import DISTANCES, Array, Covariance, Whole
 from multipool.memory.holdings import Holdings, Sample
 from multipool.memory.options import MultiClusterOptions
 from multipool.memory.protocol import new_events
 from multipool.memory.replacements import REPLACEMENTS, highest, timeliness_by_age
 from multipool.memory.runs import Run
-from multipool.memory.spawns import SPAWNS
 from multipool.memory.view import ClusterView
 
 Rows = Sequence[int] | Whole

@@ -1,4 +1,4 @@
-"""What all single pools share: groups of items, their images, their state."""
+"""What all single pools share: groups of items, their images, their state; and the plainest two."""
 
 from __future__ import annotations
 
@@ -193,3 +193,28 @@ class Pool(ABC):
 
     def _items(self) -> list[Item]:
         return [item for group in sorted(self._groups) for item in self._groups[group]]
+
+
+class EntropyPool(Pool):
+    """Take every sample in; when full, a random one of a random largest class leaves.
+
+    There is no quota: one class may fill the pool.
+    """
+
+    def _make_room(self, label: int, uncertainty: float) -> bool:
+        if self._occupied == self.capacity:
+            largest = self._majority()
+            self._evict_random(largest[int(self._generator.integers(len(largest)))])
+        return True
+
+
+class FifoPool(Pool):
+    """Keep the last ``capacity`` samples; hand them out oldest first."""
+
+    def _group(self, label: int) -> int:
+        return 0
+
+    def _make_room(self, label: int, uncertainty: float) -> bool:
+        if self._occupied == self.capacity:
+            self._evict(0, 0)
+        return True

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from multipool.core import Table, lookup
 from multipool.memory.class_balanced import ClassBalancedPool
 from multipool.memory.confidence import ConfidencePool
-from multipool.memory.entropy import EntropyPool
-from multipool.memory.fifo import FifoPool
 from multipool.memory.multicluster import MultiClusterMemory
+from multipool.memory.pool import EntropyPool, FifoPool
 from multipool.memory.protocol import Memory
 from multipool.memory.reservoir import ReservoirPool
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from html import escape
+from importlib import resources
 from pathlib import Path
 
 from multipool.bench.compare.heat import heat
@@ -19,39 +20,7 @@ from multipool.bench.run.environment import versions
 from multipool.core import write_text
 
 FILE = "compare.html"
-_STYLE = """
-.answer { border-left: .35rem solid var(--best); background: var(--band); padding: .8rem 1.1rem;
-  margin: 1rem 0; border-radius: 0 .4rem .4rem 0; max-width: 50rem; font-size: 1.08rem; }
-.answer p { margin: 0; } .answer p + p { margin-top: .6rem; font-size: .95rem; }
-.answer b { color: var(--best); font-weight: 650; }
-svg.strip { width: 100%; font: 13.5px system-ui, sans-serif; font-variant-numeric: tabular-nums;
-  fill: var(--ink); } .strip .rule { stroke: var(--rule); } .strip .mark { fill: var(--soft);
-  font-size: 12px; } .strip circle { fill: var(--soft); fill-opacity: .42; }
-.strip .mean { stroke: var(--ink); stroke-width: 2.5; stroke-linecap: round; }
-.strip .first { font-weight: 650; } .strip .first circle { fill: var(--best); fill-opacity: .6; }
-.strip .first .mean { stroke: var(--best); } .strip .apart { opacity: .55; font-style: italic; }
-.bleed { width: max-content; min-width: 100%; max-width: calc(100vw - 2rem); margin-left: 50%;
-  transform: translateX(-50%); }
-.regret td { min-width: 2.45rem; } .regret td.edge { border-left: .5rem solid var(--paper); }
-.regret thead th { height: auto; min-width: 0; vertical-align: bottom; border-bottom: 0; }
-.regret thead .tilt { padding: .5rem 0 0; max-height: 9rem; }
-.regret th.group { text-align: left; font-weight: 650; padding: .2rem .3rem; line-height: 1.25;
-  border-left: 2px solid var(--ink); } .regret th.group small { font-weight: 400;
-  color: var(--soft); } .regret td { position: relative; }
-.regret td.mean { font-weight: 650; padding-left: .7rem; }
-.regret td.top { box-shadow: inset 0 0 0 2.5px var(--best); font-weight: 700; }
-.regret td.under::after { content: ""; position: absolute; top: 0; right: 0;
-  border: .26rem solid; border-color: #cf222e #cf222e transparent transparent; }
-.regret td.none { color: var(--soft); } .key { font-size: .88rem; color: var(--soft); }
-.key i { display: inline-block; width: 1rem; height: 1rem; vertical-align: -.15rem;
-  margin: 0 .25rem 0 .7rem; position: relative; } .key i.top {
-  box-shadow: inset 0 0 0 2.5px var(--best); } .key i.under::after { content: "";
-  position: absolute; top: 0; right: 0; border: .3rem solid;
-  border-color: #cf222e #cf222e transparent transparent; } .key i.under { background: var(--band); }
-tr.first th, tr.first td { font-weight: 650; } details { margin: .75rem 0; }
-summary { cursor: pointer; color: var(--best); } @media print { .regret td.under::after {
-  print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
-"""
+_STYLE = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
 _READING = (
     "A cell is a regret: the error of a method minus that of the best method on the same stream, "
     "in points; 0 is the best there is, and seeds are averaged first. A method that is good "

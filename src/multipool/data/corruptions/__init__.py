@@ -7,8 +7,7 @@ the families of Hendrycks and Dietterich (ICLR 2019); the constants are theirs, 
 
 from multipool.data.corruptions.corrupt import COMMON, CORRUPTIONS, EXTRA, corrupt
 from multipool.data.corruptions.frost import frost_source
-from multipool.data.corruptions.parameters import ParameterSet
-from multipool.data.corruptions.published import PARAMETER_SETS
+from multipool.data.corruptions.parameters import PARAMETER_SETS, ParameterSet
 
 __all__ = [
     "COMMON",

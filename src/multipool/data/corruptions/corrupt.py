@@ -21,20 +21,19 @@ from multipool.data.corruptions.blur import (
 from multipool.data.corruptions.digital import (
     brightness,
     contrast,
+    elastic_transform,
     jpeg_compression,
     pixelate,
     saturate,
 )
 from multipool.data.corruptions.draws import Draws
-from multipool.data.corruptions.elastic import elastic_transform
 from multipool.data.corruptions.noise import (
     gaussian_noise,
     impulse_noise,
     shot_noise,
     speckle_noise,
 )
-from multipool.data.corruptions.parameters import ParameterSet, nearest_set
-from multipool.data.corruptions.published import PARAMETER_SETS
+from multipool.data.corruptions.parameters import PARAMETER_SETS, ParameterSet, nearest_set
 from multipool.data.corruptions.spatter import spatter
 from multipool.data.corruptions.weather import fog, frost, snow
 

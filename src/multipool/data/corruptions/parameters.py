@@ -1,9 +1,17 @@
-"""What a parameter set of the benchmarks holds, and which set serves which image size."""
+"""The constants of CIFAR-C, Tiny-ImageNet-C and ImageNet-C (Hendrycks and Dietterich, ICLR 2019).
+
+They are facts of the scripts that made the three benchmarks, in the repository
+``hendrycks/robustness``, and stand in ``published.json``; the code here is our own.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 from math import log
+from typing import Any, get_args, get_type_hints
 
 
 @dataclass(frozen=True)
@@ -131,3 +139,33 @@ def nearest_set(sets: dict[str, ParameterSet], height: int, width: int) -> Param
     """
     side = min(height, width)
     return min(sets.values(), key=lambda s: abs(log(s.size / side)))
+
+
+def _published() -> dict[str, ParameterSet]:
+    text = resources.files(__package__).joinpath("published.json").read_text(encoding="utf-8")
+    return {name: _parameter_set(**entries) for name, entries in json.loads(text).items()}
+
+
+def _parameter_set(elastic_scale: int, **entries: Any) -> ParameterSet:  # noqa: ANN401
+    """Return a set whose rows are what its fields hold; elastic's are shares of a number of px.
+
+    For ImageNet-C these are 244, not 224: so the published script has it.
+    """
+    rows = entries["elastic_transform"]
+    entries["elastic_transform"] = [[elastic_scale * part for part in row] for row in rows]
+    hints = get_type_hints(ParameterSet)
+    kinds = {name: get_args(hint) for name, hint in hints.items() if get_args(hint)}
+    for name, (kind, *_) in kinds.items():
+        entries[name] = tuple(_level(kind, level) for level in entries[name])
+    return ParameterSet(**entries)
+
+
+def _level(kind: type[Any], level: Any) -> Any:  # noqa: ANN401
+    """Return the constants of one severity: a number as it is, a row as one of its kind."""
+    if not isinstance(level, Sequence):
+        return level
+    parts = zip(get_type_hints(kind).values(), level, strict=True)
+    return kind(*(_level(of, part) for of, part in parts))
+
+
+PARAMETER_SETS = _published()
