@@ -24,6 +24,8 @@ FEATURES = {  # the widths of the papers
     "wrn16-2": 128,
     "wrn28-10": 640,
     "wrn40-2": 128,
+    "resnet26-gn": 256,  # 64 times 4
+    "vit-small-32": 256,
     "resnext29-4x32d": 1024,
     "resnet18-64": 512,
     "resnet50": 2048,
@@ -143,6 +145,47 @@ def test_a_wrong_argument_is_one_sentence(call, message):
         call()
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_groupnorm_and_layernorm_models_have_no_other_normalisation():
+    kinds = (nn.GroupNorm, nn.LayerNorm)
+    found = {
+        name: [type(m) for m in skeleton(name, 10).modules() if isinstance(m, kinds)]
+        for name in ("resnet26-gn", "vit-small-32")
+    }
+    assert found == {"resnet26-gn": [nn.GroupNorm] * 25, "vit-small-32": [nn.LayerNorm] * 15}
+    assert not any(norms(skeleton(name, 10)) for name in found)
+
+
+def test_resnet26_has_26_layers_as_he_et_al_count_them():
+    layers = [m for m in skeleton("resnet26-gn", 10).modules() if isinstance(m, nn.Conv2d)]
+    assert sum(layer.kernel_size == (3, 3) for layer in layers) + 1 == 26  # and the last, linear
+
+
+def test_the_transformer_is_the_same_function_as_torchs_own_layers():
+    """Attention, order of the norms and pooling against ``nn.TransformerEncoderLayer``."""
+    model = models.build("vit-small-32", 10, mean=(0, 0, 0), std=(1, 1, 1)).eval()
+    images = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        x = model.conv2(nn.functional.gelu(model.conv1(images)))
+        x = x.flatten(2).transpose(1, 2) + model.positions
+        for block in model.blocks:
+            layer = nn.TransformerEncoderLayer(
+                256, 4, 512, 0.0, nn.functional.gelu, batch_first=True, norm_first=True
+            ).eval()
+            layer.self_attn.in_proj_weight.copy_(block.qkv.weight)
+            layer.self_attn.in_proj_bias.copy_(block.qkv.bias)
+            pairs = ("self_attn.out_proj", "proj"), ("linear1", "fc1"), ("linear2", "fc2")
+            for theirs, ours in (*pairs, ("norm1", "norm1"), ("norm2", "norm2")):
+                layer.get_submodule(theirs).load_state_dict(getattr(block, ours).state_dict())
+            x = layer(x)
+        expected = model.fc(model.norm(x).mean(dim=1))
+        assert torch.allclose(model(images), expected, atol=1e-5)
+
+
+def test_the_transformer_says_which_size_it_takes():
+    with pytest.raises(ValueError, match="takes images of 32 x 32 pixels, got 64 x 64; scale"):
+        models.build("vit-small-32", 10)(torch.zeros(1, 3, 64, 64))
 
 
 def test_available_lists_the_table():

@@ -20,6 +20,7 @@ from multipool.models.resnet import (
     WeightNormLinear,
 )
 from multipool.models.resnext import ResNeXt29
+from multipool.models.vit import VisionTransformer
 from multipool.models.wide import WideResNet
 
 
@@ -38,6 +39,9 @@ BUILT_IN: dict[str, Architecture] = {
     "wrn16-2": Architecture(partial(WideResNet, depth=16, widen=2)),
     "wrn28-10": Architecture(partial(WideResNet, depth=28, widen=10), ZERO, ONE),
     "wrn40-2": Architecture(partial(WideResNet, depth=40, widen=2)),
+    # 26 layers as He et al. count them; the wide networks' own count includes the shortcuts.
+    "resnet26-gn": Architecture(partial(WideResNet, depth=28, widen=4, groups=8)),
+    "vit-small-32": Architecture(VisionTransformer),
     "resnext29-4x32d": Architecture(ResNeXt29, head="classifier"),
     "resnet18-64": Architecture(
         partial(ResNet, block=BasicBlock, depths=(2, 2, 2, 2), small=True),
@@ -131,8 +135,10 @@ def _initialise(model: nn.Module, generator: torch.Generator) -> None:
             )
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+        elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm):
             module.reset_parameters()
+        elif isinstance(module, VisionTransformer):
+            nn.init.normal_(module.positions, std=0.02, generator=generator)
         elif isinstance(module, WeightNormLinear):
             _uniform(module.weight_v, module.in_features, generator)
             with torch.no_grad():

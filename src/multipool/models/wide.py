@@ -1,6 +1,7 @@
 """Wide residual networks (Zagoruyko & Komodakis, BMVC 2016) for 32 px images.
 
-Parameter names are RobustBench's, so its checkpoints load.
+Parameter names are RobustBench's, so its checkpoints load. With ``groups`` the layers that
+normalise are GroupNorm (Wu & He, ECCV 2018) under the same names.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from multipool.ops import activated
 class WideResNet(nn.Module):
     """Three groups of pre-activation blocks, ``widen`` times as wide as a ResNet's."""
 
-    def __init__(self, num_classes: int, depth: int, widen: int) -> None:
+    def __init__(self, num_classes: int, depth: int, widen: int, groups: int | None = None) -> None:
         super().__init__()
         if (depth - 4) % 6:
             raise ValueError(f"depth must be 6 n + 4, got {depth}")
@@ -23,10 +24,10 @@ class WideResNet(nn.Module):
         widths = (16, 16 * widen, 32 * widen, 64 * widen)
         self.normalise = Normalise()
         self.conv1 = nn.Conv2d(3, widths[0], 3, padding=1, bias=False)
-        self.block1 = _Group(blocks, widths[0], widths[1], stride=1)
-        self.block2 = _Group(blocks, widths[1], widths[2], stride=2)
-        self.block3 = _Group(blocks, widths[2], widths[3], stride=2)
-        self.bn1 = nn.BatchNorm2d(widths[3])
+        self.block1 = _Group(blocks, widths[0], widths[1], 1, groups)
+        self.block2 = _Group(blocks, widths[1], widths[2], 2, groups)
+        self.block3 = _Group(blocks, widths[2], widths[3], 2, groups)
+        self.bn1 = _norm(widths[3], groups)
         self.fc = nn.Linear(widths[3], num_classes)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -40,10 +41,13 @@ class WideResNet(nn.Module):
 class _Group(nn.Module):
     """Blocks at one resolution; the first changes the width and the stride."""
 
-    def __init__(self, blocks: int, width_in: int, width: int, stride: int) -> None:
+    def __init__(
+        self, blocks: int, width_in: int, width: int, stride: int, groups: int | None
+    ) -> None:
         super().__init__()
-        first = _Block(width_in, width, stride)
-        self.layer = nn.Sequential(first, *(_Block(width, width, 1) for _ in range(blocks - 1)))
+        first = _Block(width_in, width, stride, groups)
+        rest = (_Block(width, width, 1, groups) for _ in range(blocks - 1))
+        self.layer = nn.Sequential(first, *rest)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the activations after all blocks."""
@@ -51,13 +55,13 @@ class _Group(nn.Module):
 
 
 class _Block(nn.Module):
-    """Two 3 x 3 convolutions, each after batch normalisation and ReLU, around a shortcut."""
+    """Two 3 x 3 convolutions, each after normalisation and ReLU, around a shortcut."""
 
-    def __init__(self, width_in: int, width: int, stride: int) -> None:
+    def __init__(self, width_in: int, width: int, stride: int, groups: int | None) -> None:
         super().__init__()
-        self.bn1 = nn.BatchNorm2d(width_in)
+        self.bn1 = _norm(width_in, groups)
         self.conv1 = nn.Conv2d(width_in, width, 3, stride=stride, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
+        self.bn2 = _norm(width, groups)
         self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
         self.convShortcut = (  # RobustBench's spelling
             None
@@ -70,3 +74,8 @@ class _Block(nn.Module):
         active = activated(self.bn1, x)
         out = self.conv2(activated(self.bn2, self.conv1(active)))
         return torch.add(x if self.convShortcut is None else self.convShortcut(active), out)
+
+
+def _norm(width: int, groups: int | None) -> nn.Module:
+    """Return BatchNorm, or GroupNorm with so many groups."""
+    return nn.BatchNorm2d(width) if groups is None else nn.GroupNorm(groups, width)
