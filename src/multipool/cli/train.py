@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from multipool.bench.train.optimizers import OPTIMIZERS
 from multipool.bench.train.recipe import SOURCES, Recipe, make_source
 from multipool.bench.train.train import TrainConfig, TrainProgress
 from multipool.cli import options as o
@@ -27,6 +28,13 @@ _Crop = Annotated[
     int | None,
     typer.Option(metavar="PX", help="Largest shift; left out: 2 for shapes, 4 for others."),
 ]
+_Init = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Weights to start from, file or name; for other classes the last layer is new.",
+    ),
+]
 
 
 @app.command(epilog=EXAMPLE)
@@ -42,9 +50,18 @@ def main(
     jitter: Annotated[
         bool, typer.Option(help="Vary contrast, brightness and grain of each image.")
     ] = False,
-    init: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Weights to start from: file or name.")
-    ] = None,
+    randaugment: Annotated[bool, typer.Option("--randaugment", help="Augment more.")] = False,
+    mix: Annotated[
+        float, typer.Option(metavar="X", help="Share of batches for mixup or CutMix.")
+    ] = 0.0,
+    optimizer: Annotated[
+        str, typer.Option(metavar="NAME", help=f"One of: {', '.join(OPTIMIZERS)}.")
+    ] = "sgd",
+    warmup: Annotated[
+        float, typer.Option(metavar="X", help="Share of the training in which the rate rises.")
+    ] = 0.0,
+    smoothing: Annotated[float, typer.Option(metavar="X", help="Of the labels.")] = 0.0,
+    init: _Init = None,
     images: Annotated[int, typer.Option(metavar="N", help="Images to draw (shapes).")] = 20000,
     size: Annotated[int | None, typer.Option(metavar="PX", help="Side (folder).")] = None,
     data_dir: o.DataDir = None,
@@ -58,7 +75,7 @@ def main(
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Train a source model: SGD, a cosine schedule, crop and flip, if asked AugMix."""
+    """Train a source model: a cosine schedule, crop and flip, and more where it is asked for."""
     if crop is None:
         crop = 2 if dataset == "shapes" else 4
     config = TrainConfig(
@@ -70,6 +87,11 @@ def main(
         augmix=augmix,
         jitter=jitter,
         seed=seed,
+        optimizer=optimizer,
+        warmup=warmup,
+        smoothing=smoothing,
+        randaugment=randaugment,
+        mix=mix,
     )
     recipe = Recipe(dataset, model, config, images, data_dir, size, half, init)
     with _bar(epochs, hidden=quiet or json) as report:

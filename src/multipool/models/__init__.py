@@ -8,6 +8,7 @@ the other packages that models can come from.
 """
 
 from multipool.models.files import classifier, load, metadata, save
+from multipool.models.heads import with_new_head
 from multipool.models.hubs import HUBS
 from multipool.models.normalise import Normalise, Normalised
 from multipool.models.table import MODELS, SHIPPED, Architecture, available, build
@@ -25,4 +26,5 @@ __all__ = [
     "load",
     "metadata",
     "save",
+    "with_new_head",
 ]

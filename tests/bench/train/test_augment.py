@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from multipool.bench.train import augment
-from multipool.bench.train.augment import augmix, crop_and_flip, jitter
+from multipool.bench.train.augment import augmix, crop_and_flip, jitter, randaugment
 from multipool.core import torch_generator
 
 
@@ -118,3 +118,13 @@ def test_jitter_stays_in_range_and_follows_its_generator():
     assert torch.equal(one, other)
     assert one.min() >= 0
     assert one.max() <= 1
+
+
+def test_randaugment_changes_most_images_and_stays_in_range():
+    images = some_images(40)
+    out = randaugment(images, seeded())
+    assert out.shape == images.shape
+    assert 0 <= float(out.min()) <= float(out.max()) <= 1 + 1e-6
+    assert (out != images).flatten(1).any(dim=1).sum() > 35
+    assert torch.equal(out, randaugment(images, seeded()))
+    assert not torch.equal(out, randaugment(images, seeded(1)))

@@ -68,9 +68,16 @@ class StopError(Exception):
     """Raised in the middle of a run, as an interrupt would be."""
 
 
-@pytest.mark.parametrize("augmix", [False, True])
-def test_a_resumed_run_equals_one_without_a_break_bit_for_bit(tmp_path, augmix):
-    config = TrainConfig(epochs=4, batch_size=16, lr=0.05, crop=1, augmix=augmix)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"augmix": True},
+        {"optimizer": "adamw", "warmup": 0.3, "smoothing": 0.1, "randaugment": True, "mix": 0.7},
+    ],
+)
+def test_a_resumed_run_equals_one_without_a_break_bit_for_bit(tmp_path, options):
+    config = TrainConfig(epochs=4, batch_size=16, lr=0.05, crop=1, **options)
     whole = train(tiny(), bright_and_dark(), config)
 
     def interrupt(now):
@@ -147,6 +154,31 @@ def test_the_learning_rate_follows_a_cosine_to_zero():
     assert rates == pytest.approx(by_hand)
 
 
+def test_one_step_is_adamw_and_biases_do_not_decay():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 4 * 4, 2))
+    start, bias = model[1].weight.detach().clone(), model[1].bias.detach().clone()
+    images = ImageSet(torch.full((4, 3, 4, 4), 51, dtype=torch.uint8), torch.tensor([0, 0, 0, 1]))
+    logits = (start.sum(dim=1) * 0.2 + bias).softmax(dim=0)
+    sign = (logits - torch.tensor([0.75, 0.25])).sign()  # Adam's first step is the sign alone
+    train(model, images, TrainConfig(1, 4, 0.01, weight_decay=0.5, crop=1, optimizer="adamw"))
+    decayed = start * (1 - 0.01 * 0.5)
+    assert torch.allclose(model[1].weight, decayed - 0.01 * sign.view(2, 1), atol=1e-5)
+    assert torch.allclose(model[1].bias, bias - 0.01 * sign, atol=1e-5)
+
+
+def test_smoothed_labels_leave_a_share_to_the_other_classes():
+    from torch.nn import functional as F
+
+    seen = []
+    model, images = tiny(), bright_and_dark(16)
+    with torch.no_grad():
+        logits = model.train()(images.images.float() / 255)
+    reference = F.cross_entropy(logits, images.labels, label_smoothing=0.2)
+    config = TrainConfig(1, 16, crop=0, flip=False, smoothing=0.2)
+    train(tiny(), images, config, report=seen.append)
+    assert float(seen[0].loss) == pytest.approx(float(reference), abs=1e-5)
+
+
 def test_fewer_images_than_a_batch_are_one_batch():
     seen = []
     train(tiny(), bright_and_dark(6), TrainConfig(2, 128, crop=1), report=seen.append)
@@ -160,6 +192,9 @@ def test_fewer_images_than_a_batch_are_one_batch():
         ({"lr": -1.0}, "lr must be positive, got -1.0"),
         ({"crop": -1}, "crop must not be negative, got -1"),
         ({"momentum": 1.0}, "momentum must lie between 0 and 1, got 1.0"),
+        ({"warmup": 1.0}, "warmup must be from 0 to below 1, got 1.0"),
+        ({"mix": 1.5}, "mix must be a share from 0 to 1, got 1.5"),
+        ({"optimizer": "adam"}, "unknown optimizer 'adam'; did you mean 'adamw'.*"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(options, message):
@@ -230,6 +265,24 @@ def test_training_starts_from_given_weights_and_the_file_says_both_commands(tmp_
     assert "--jitter" in said["command"]
     assert said["command"].endswith("--init first.safetensors --seed 0")
     assert said["init_command"] == Recipe(config=config, images=100).command()
+
+
+def test_other_classes_get_a_new_last_layer_and_keep_the_rest(tmp_path):
+    trained = models.build("wrn10-1", 7, seed=3)
+    models.save(trained, tmp_path / "seven.safetensors", {"architecture": "wrn10-1"})
+    still = TrainConfig(epochs=1, batch_size=50, crop=2, lr=1e-12)
+    recipe = Recipe(config=still, images=100, init=str(tmp_path / "seven.safetensors"))
+    make_source(recipe, tmp_path / "hundred.safetensors")
+    tuned = models.load(tmp_path / "hundred.safetensors", num_classes=100)
+    assert torch.allclose(tuned.conv1.weight, trained.conv1.weight)
+    assert tuned.fc.weight.shape == (100, 64)
+
+
+def test_the_command_tells_what_is_not_the_default():
+    config = TrainConfig(optimizer="adamw", warmup=0.05, smoothing=0.1, randaugment=True, mix=0.8)
+    words = Recipe("cifar10", "vit-small-32", config).command()
+    told = "--randaugment --optimizer adamw --warmup 0.05 --smoothing 0.1 --mix 0.8 --seed 0"
+    assert words.endswith(told)
 
 
 def test_rounding_to_half_leaves_what_half_cannot_hold():

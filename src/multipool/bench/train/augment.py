@@ -1,4 +1,4 @@
-"""Augmentations for training a source model: crop, flip, jitter, AugMix; a batch at a time.
+"""Augmentations for training a source model: crop, flip, jitter, AugMix and more; by batches.
 
 Random numbers come from a generator on the host, so that a seed means the same on every device.
 """
@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 _CHAINS, _DEPTH, _LEVEL = 3, 3, 3.0  # AugMix's width, longest chain and severity (of 10)
 _OPERATIONS = 9
+_ROUNDS, _STRONGEST = 2, 9.0  # RandAugment's operations an image, and their magnitude (of 10)
 _ROTATE, _SHEAR_X, _SHEAR_Y, _SHIFT_X, _SHIFT_Y = range(5)
 _AUTOCONTRAST, _EQUALIZE, _POSTERIZE, _SOLARIZE = range(5, 9)
 
@@ -69,6 +70,20 @@ def augmix(images: Tensor, generator: torch.Generator) -> Tensor:
     weights = (weights / weights.sum(dim=0) * share).to(images)  # (3, B), sums to the share
     mixed = (chains.unflatten(0, (_CHAINS, count)) * weights.view(_CHAINS, -1, 1, 1, 1)).sum(dim=0)
     return mixed + images * (1 - share).to(images).view(-1, 1, 1, 1)
+
+
+def randaugment(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Return images ``(B, 3, H, W)`` in [0, 1] after two operations each, of any strength to 9.
+
+    RandAugment (Cubuk et al., NeurIPS 2020) with AugMix's nine operations, which leave out those
+    that are corruptions of the test sets: brightness, contrast, colour and sharpness.
+    """
+    for _ in range(_ROUNDS):
+        operation = torch.randint(0, _OPERATIONS, (len(images),), generator=generator)
+        level = torch.empty(len(images)).uniform_(0.1, _STRONGEST, generator=generator)
+        sign = torch.where(torch.rand(len(images), generator=generator) < 0.5, -1.0, 1.0)
+        images = _apply(images, operation, level, sign)
+    return images
 
 
 def _apply(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:

@@ -51,6 +51,10 @@ class Recipe:
         words += ["--lr", f"{config.lr:g}", "--weight-decay", f"{config.weight_decay:g}"]
         words += ["--crop", str(config.crop), "--augmix" if config.augmix else "--no-augmix"]
         words += ["--jitter"] if config.jitter else []
+        words += ["--randaugment"] if config.randaugment else []
+        for option in ("optimizer", "warmup", "smoothing", "mix"):
+            if (value := getattr(config, option)) != getattr(TrainConfig, option):
+                words += [f"--{option}", f"{value:g}" if isinstance(value, float) else value]
         if self.dataset == "shapes":
             words += ["--images", str(self.images)]
         if self.size is not None:
@@ -107,10 +111,17 @@ SOURCES: dict[str, Callable[[Recipe], SourceData]] = {
 
 
 def _start(recipe: Recipe, num_classes: int) -> nn.Module:
-    """Return the model to train: new, or the one that the recipe starts from."""
+    """Return the model to train: new, or the one that the recipe starts from.
+
+    One with another number of classes gets a new last layer; all its layers are trained on.
+    """
+    seed = recipe.config.seed
     if recipe.init is None:
-        return models.build(recipe.model, num_classes, seed=recipe.config.seed)
-    return models.load(recipe.init, num_classes=num_classes, architecture=recipe.model)
+        return models.build(recipe.model, num_classes, seed=seed)
+    model = models.load(recipe.init, architecture=recipe.model)
+    if models.classifier(model).out_features == num_classes:
+        return model
+    return models.with_new_head(model, num_classes, seed)
 
 
 def make_source(

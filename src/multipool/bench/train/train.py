@@ -1,4 +1,4 @@
-"""Train a source model: SGD with Nesterov momentum, a cosine schedule, and a resumable loop."""
+"""Train a source model: SGD or AdamW, a cosine schedule, and a loop that can be resumed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from multipool.bench.train.augment import augmix, crop_and_flip, jitter
-from multipool.core import ImageSet, as_float, read_tensors, torch_generator, write_tensors
+from multipool.bench.train.augment import augmix, crop_and_flip, jitter, randaugment
+from multipool.bench.train.mix import Mixed, mix
+from multipool.bench.train.optimizers import OPTIMIZERS, restore, store
+from multipool.core import ImageSet, as_float, lookup, read_tensors, torch_generator, write_tensors
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class TrainConfig:
     augmix: bool = False
     jitter: bool = False
     seed: int = 0
+    optimizer: str = "sgd"
+    warmup: float = 0.0  # share of the training in which the learning rate rises
+    smoothing: float = 0.0  # of the labels
+    randaugment: bool = False
+    mix: float = 0.0  # share of the batches that mixup or CutMix treats
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "lr"):
@@ -40,6 +46,23 @@ class TrainConfig:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         if not 0 < self.momentum < 1:
             raise ValueError(f"momentum must lie between 0 and 1, got {self.momentum}")
+        for name in ("warmup", "smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be from 0 to below 1, got {getattr(self, name)}")
+        if not 0 <= self.mix <= 1:
+            raise ValueError(f"mix must be a share from 0 to 1, got {self.mix}")
+        lookup(OPTIMIZERS, self.optimizer, "optimizer")
+
+    def rate(self, done: float) -> float:
+        """Return the learning rate after a share ``done`` of the training.
+
+        >>> config = TrainConfig(lr=1.0, warmup=0.1)
+        >>> [round(config.rate(done), 2) for done in (0.0, 0.05, 0.1, 0.55, 1.0)]
+        [0.0, 0.5, 1.0, 0.5, 0.0]
+        """
+        if done < self.warmup:
+            return self.lr * done / self.warmup
+        return self.lr * 0.5 * (1 + math.cos(math.pi * (done - self.warmup) / (1 - self.warmup)))
 
 
 @dataclass(frozen=True)
@@ -70,13 +93,8 @@ def train(
     """
     device = torch.device(device)
     model.to(device=device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    optimizer = torch.optim.SGD(
-        model.parameters(),
-        lr=config.lr,
-        momentum=config.momentum,
-        weight_decay=config.weight_decay,
-        nesterov=True,
-    )
+    make = OPTIMIZERS[config.optimizer]
+    optimizer = make(model, config.lr, config.weight_decay, config.momentum)
     started = 0
     if resume and checkpoint is not None and Path(checkpoint).is_file():
         started = _restore(Path(checkpoint), model, optimizer, config, len(images))
@@ -115,7 +133,7 @@ def round_to_half(model: nn.Module) -> nn.Module:
 
 def _epoch(
     model: nn.Module,
-    optimizer: torch.optim.SGD,
+    optimizer: torch.optim.Optimizer,
     images: ImageSet,
     config: TrainConfig,
     epoch: int,
@@ -130,12 +148,13 @@ def _epoch(
     for step in range(steps):
         done = (epoch * steps + step) / (config.epochs * steps)
         for group in optimizer.param_groups:
-            group["lr"] = config.lr * 0.5 * (1 + math.cos(math.pi * done))
+            group["lr"] = config.rate(done)
         batch = images.take(order[step * config.batch_size : (step + 1) * config.batch_size])
         inputs = _augment(batch.images.to(device), generator, config)
+        mixed = mix(inputs, generator, config.mix) if config.mix > 0 else Mixed(inputs)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            logits = model(inputs)
-        loss = F.cross_entropy(logits.float(), batch.labels.to(device))
+            logits = model(mixed.images)
+        loss = mixed.loss(logits.float(), batch.labels.to(device), config.smoothing)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -148,6 +167,8 @@ def _augment(images: Tensor, generator: torch.Generator, config: TrainConfig) ->
     images = as_float(crop_and_flip(images, generator, config.crop, config.flip))
     if config.augmix:
         images = augmix(images, generator)
+    if config.randaugment:
+        images = randaugment(images, generator)
     if config.jitter:
         images = jitter(images, generator)
     return images.contiguous(memory_format=torch.channels_last)
@@ -161,20 +182,19 @@ def _describe(config: TrainConfig, count: int) -> str:
 def _store(
     path: Path,
     model: nn.Module,
-    optimizer: torch.optim.SGD,
+    optimizer: torch.optim.Optimizer,
     config: TrainConfig,
     count: int,
     epochs_done: int,
 ) -> None:
-    """Write weights, statistics and momentum, atomically."""
+    """Write weights, statistics and the optimiser's state, atomically."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
-    for name, parameter in model.named_parameters():
-        tensors[f"momentum.{name}"] = optimizer.state[parameter]["momentum_buffer"]
+    tensors |= store(optimizer, model)
     write_tensors(path, tensors, {"run": _describe(config, count), "epochs": str(epochs_done)})
 
 
 def _restore(
-    path: Path, model: nn.Module, optimizer: torch.optim.SGD, config: TrainConfig, count: int
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, count: int
 ) -> int:
     """Put model and optimiser into the stored state and return the number of epochs done."""
     tensors, metadata = read_tensors(path)
@@ -186,9 +206,7 @@ def _restore(
     try:
         values = {name: tensors[f"model.{name}"] for name in model.state_dict()}
         model.load_state_dict(values)
-        for name, parameter in model.named_parameters():
-            buffer = torch.empty_like(parameter).copy_(tensors[f"momentum.{name}"])
-            optimizer.state[parameter]["momentum_buffer"] = buffer.detach()
+        restore(optimizer, model, tensors)
         return int(metadata["epochs"])
     except (KeyError, ValueError, RuntimeError):
         raise ValueError(f"the checkpoint {path} does not fit {type(model).__name__}") from None
