@@ -1,6 +1,7 @@
 """What all tests share: a tiny network, seeded images, and where real data may lie."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import settings
 from multipool.testing import random_images
 from multipool.testing import tiny_net as make_tiny_net
 
+sys.path.insert(0, str(Path(__file__).parent))  # for kinds.py
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from multipool.methods.resitta import Residual
 from multipool.ops import Group, Network, Robust, activated, batch, frozen
-from multipool.ops.network import Norm
+from multipool.ops.steering import Norm
 
 
 def test_the_source_branch_predicts_what_the_model_predicts(tiny_net, make_images):
@@ -80,7 +80,9 @@ def test_a_model_without_batchnorm_predicts_and_says_what_it_lacks(make_images):
     network = Network(model)
     images = make_images(3)
     torch.testing.assert_close(network.plain(images), model(images))
-    with pytest.raises(ValueError, match="'rotta' adapts BatchNorm layers and this model has none"):
+    with pytest.raises(
+        ValueError, match="'rotta' adapts the weights of normalisation layers and .* none"
+    ):
         network.require_source("rotta")
 
 

@@ -43,7 +43,10 @@ def test_two_copies_and_the_network_itself_are_independent(tiny_net, make_images
     assert one.branch.affine.abs().max() == 0  # a view of the values
 
 
-def test_a_model_without_batchnorm_cannot_be_one():
-    network = Network(nn.Sequential(nn.Flatten(), nn.Linear(3, 2)))
-    with pytest.raises(ValueError, match="'toy' adapts BatchNorm layers"):
-        Weights(network, method="toy")
+def test_a_model_without_normalisation_layers_can_be_one_and_one_without_weights_cannot():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3, 2))
+    x = torch.rand(4, 3, 1, 1)
+    weights = Weights(Network(model), method="toy", trainable=True)
+    torch.testing.assert_close(weights.run(x)[0], model(x))
+    with pytest.raises(ValueError, match="'toy' trains a model's weights and this one has none"):
+        Weights(Network(nn.Flatten()), method="toy")

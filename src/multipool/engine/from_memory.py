@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -35,8 +34,9 @@ class FromMemory(Method):
     the bank at each update).
     """
 
+    needs_norm = "affine"
+    normalises_by = "kept"
     few_updates = True  # NOTE loses a point by 5 of 100
-    reads_features: ClassVar[bool] = False  # by itself, besides what its bank may ask for
 
     @abstractmethod
     def logits(self, images: Tensor) -> Tensor:

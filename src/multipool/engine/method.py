@@ -17,6 +17,10 @@ from multipool.engine.prediction import Prediction
 from multipool.engine.source import SourceData
 from multipool.ops import Network, View
 
+# What a method cannot work without: nothing, the weights of normalisation layers of any kind, or
+# BatchNorm layers, whose statistics it adapts or replaces.
+NEEDS = ("none", "affine", "batchnorm")
+STATISTICS = ("source", "batch", "kept")  # the model's, each batch's own, running ones of its own
 Update = Callable[[], Tensor]  # changes what is kept, in place, and returns its loss
 Pass = TypeVar("Pass", bound=Callable[..., tuple[Tensor, ...]])
 
@@ -80,6 +84,9 @@ class Method(ABC):
     prefers: ClassVar[str | None] = None  # a bank it takes by default in place of its own pool
     decodes: ClassVar[str] = "none"  # how its answers are decoded unless somebody says otherwise
     needs_source: ClassVar[bool] = False
+    needs_norm: ClassVar[str] = "none"  # of the model's normalisation layers: one of NEEDS
+    normalises_by: ClassVar[str] = "source"  # whose statistics BatchNorm layers use: of STATISTICS
+    reads_features: ClassVar[bool] = False  # the input of the model's last linear layer
     one_pass: ClassVar[bool] = False  # learns by :meth:`train` while it predicts
     self_training: ClassVar[bool] = True  # learns from its own predictions, so it may collapse
     expensive: ClassVar[bool] = False  # a prediction takes many passes

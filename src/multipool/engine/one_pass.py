@@ -20,6 +20,8 @@ class OnePass(Method):
     """
 
     one_pass = True
+    needs_norm = "affine"
+    normalises_by = "batch"
     student: Branch
     optimizer: FlatOptimizer
 

@@ -23,11 +23,13 @@ class BN(Method):
     """Replaces the source statistics by the current batch's; nothing is learned."""
 
     name = "bn"
+    needs_norm = "batchnorm"
+    normalises_by = "batch"
     Config = BNConfig
 
     def __init__(self, context: Context, config: BNConfig) -> None:
         super().__init__(context, config)
-        self.branch = self.network.require_source(self.name)
+        self.branch = self.network.require_statistics(self.name)
 
     def predict(self, images: Tensor) -> Prediction:
         """Return the logits under the batch's statistics."""

@@ -47,13 +47,13 @@ class CoTTA(Method):
     """The teacher predicts; all weights of the student learn, some return to the source."""
 
     name = "cotta"
+    normalises_by = "batch"
     Config = CoTTAConfig
     expensive = True  # its many views
     view = View()
 
     def __init__(self, context: Context, config: CoTTAConfig) -> None:
         super().__init__(context, config)
-        self.anchor = self.network.require_source(self.name)
         self.student = Weights(self.network, method=self.name, trainable=True)
         self.teacher = Weights(self.network, method=self.name)
         self.start = self.student.values.clone()
@@ -92,7 +92,7 @@ class CoTTA(Method):
     @tensor_pass
     def _anchor_pass(self, images: Tensor) -> tuple[Tensor, ...]:
         """Return how sure the source network is of this batch, on average."""
-        (logits,) = self.network.run(Group(images, self.anchor, batch))
+        (logits,) = self.network.run(Group(images, self.network.origin, batch))
         return (logits.softmax(dim=1).amax(dim=1).mean(),)
 
     @tensor_pass

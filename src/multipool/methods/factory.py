@@ -13,6 +13,7 @@ from multipool.engine import Adapter, Method, Setup, configure
 from multipool.engine.saving import read_state
 from multipool.memory import Memory, build
 from multipool.memory.presets import as_preset
+from multipool.methods.fits import check_fits
 from multipool.methods.sharing import check_shared
 from multipool.methods.table import METHODS, as_method
 from multipool.ops import Network
@@ -144,12 +145,14 @@ def _make(
     """Return the adapter of a setup; ``bank`` is the user's own, if it names one."""
     config = configure(kind.Config(), options, f"method '{kind.name}'")
     chosen = _bank(kind, setup, bank)
-    if isinstance(model, Network):
-        check_shared(model, setup)
+    given = source if kind.uses_source(config) else None
     with torch.inference_mode(mode=False):
-        return Adapter(
-            kind, model, config, setup, chosen, source if kind.uses_source(config) else None
-        )
+        if isinstance(model, Network):
+            check_shared(model, setup)
+        else:
+            model = Network(model, setup.precision, setup.compile, setup.num_classes)
+        check_fits(kind, model)
+        return Adapter(kind, model, config, setup, chosen, given)
 
 
 def _check_model(model: object) -> None:

@@ -69,6 +69,7 @@ class LAME(Method):
     """
 
     name = "lame"
+    reads_features = True
     Config = LAMEConfig
 
     def predict(self, images: Tensor) -> Prediction:

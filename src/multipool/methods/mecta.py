@@ -47,12 +47,14 @@ class MECTA(OnePass):
     """EATA over layers whose statistics move as fast as the stream surprises them."""
 
     name = "mecta"
+    needs_norm = "batchnorm"
+    normalises_by = "kept"
     Config = MECTAConfig
     needs_source = True
 
     def __init__(self, context: Context, config: MECTAConfig) -> None:
         super().__init__(context, config)
-        self.anchor = self.network.require_source(self.name)
+        self.anchor = self.network.require_statistics(self.name)
         self.student = self.anchor.copy(trainable=True)
         self.optimizer = FlatSGD(self.student.affine, config.lr, nesterov=False)
         self.selection = Selection(
@@ -123,8 +125,9 @@ class Forgetting:
         self._layer = torch.arange(len(counts), device=device).repeat_interleave(counts)
         self._first = (counts.cumsum(0) - counts).repeat_interleave(counts)
         self._removed = (counts * pruned).floor().long().repeat_interleave(counts)
-        self._values = 2 * counts
-        # Layers that never report, the one-dimensional ones, count as surprised.
+        self._values = torch.tensor(branch.sizes, device=device).view(-1, 2).sum(dim=1)
+        self._all = len(branch.affine)
+        # Layers that never report, one-dimensional ones or no BatchNorm, count as surprised.
         self._rates = torch.full((len(counts),), torch.inf, device=device)
         self.begin(torch.ones(self.count, device=device))
 
@@ -138,7 +141,7 @@ class Forgetting:
     def learning(self) -> Tensor:
         """Return which affine values ``(P,)`` belong to layers active in the last pass."""
         active = self._rates > self.threshold
-        return active.repeat_interleave(self._values, output_size=2 * self.count)
+        return active.repeat_interleave(self._values, output_size=self._all)
 
     def __call__(self, x: Tensor, state: LayerState) -> Tensor:
         """Return the normalised ``x`` and move ``state.mean`` and ``state.var`` in place."""

@@ -46,6 +46,7 @@ class NEO(Method):
     """
 
     name = "neo"
+    reads_features = True
     Config = NEOConfig
     self_training = False  # the mean of the features does not depend on what was predicted
 

@@ -34,12 +34,13 @@ class NOTE(FromMemory):
     """One network: predicts each image by itself, learns from the memory's."""
 
     name = "note"
+    needs_norm = "batchnorm"
     Config = NOTEConfig
     takes_memory = "reservoir"
 
     def __init__(self, context: Context, config: NOTEConfig) -> None:
         super().__init__(context, config)
-        self.student = self.network.require_source(self.name).copy(trainable=True)
+        self.student = self.network.require_statistics(self.name).copy(trainable=True)
         self.optimizer = FlatAdam(self.student.affine, config.lr)
         self.predicting = InstanceAware(config.threshold)
         self.training = InstanceAware(config.threshold, config.norm_rate)

@@ -37,6 +37,7 @@ class Cuts:
     """
 
     def __init__(self, sizes: Sequence[int], device: torch.device | str = "cpu") -> None:
+        sizes = [size for size in sizes if size > 0]  # a layer without a shift has none to count
         self.count = len(sizes)
         self.lengths = torch.tensor(sizes, device=device)  # (n,)
         owners = torch.repeat_interleave(torch.tensor(sizes))
@@ -142,10 +143,11 @@ class PeTTA(FromMemory):
 
     def keeps(self) -> Kept:
         """Return three networks, the optimiser's state, the source's and our own class means."""
+        moving = {"init.statistics": self.init.statistics} if self.init.has_statistics else {}
         return {
             "student": self.student,
             "teacher": self.teacher,
-            "init.statistics": self.init.statistics,
+            **moving,
             "optimizer": self.optimizer,
             "statistics": self.statistics,
             "prototypes": self.prototypes,

@@ -114,7 +114,7 @@ class Alignment:
 
     def __init__(self, source: Branch) -> None:
         self._source = source
-        sizes, stats = source.sizes, source.statistics
+        sizes, stats = source.moment_sizes, source.statistics
         eps = [layer.eps * i for layer in source.layers for i in (0, 1)]  # of means none
         kinds = [torch.full((n,), bool(i % 2)) for i, n in enumerate(sizes)]
         values = [torch.full((n,), e) for n, e in zip(sizes, eps, strict=True)]

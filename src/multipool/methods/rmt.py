@@ -51,6 +51,8 @@ class RMT(Method):
     """
 
     name = "rmt"
+    normalises_by = "batch"
+    reads_features = True
     Config = RMTConfig
     needs_source = True
     one_pass = True
@@ -58,7 +60,6 @@ class RMT(Method):
 
     def __init__(self, context: Context, config: RMTConfig) -> None:
         super().__init__(context, config)
-        self.network.require_source(self.name)
         self.replay = self.source.replay(most=config.source_images, size=config.source_batch)
         self.student = Weights(self.network, method=self.name, trainable=True)
         self.teacher = Weights(self.network, method=self.name)

@@ -42,12 +42,14 @@ class TRIBE(Method):
     """
 
     name = "tribe"
+    needs_norm = "batchnorm"
+    normalises_by = "kept"
     Config = TRIBEConfig
     view = View()
 
     def __init__(self, context: Context, config: TRIBEConfig) -> None:
         super().__init__(context, config)
-        source = self.network.require_source(self.name)
+        source = self.network.require_statistics(self.name)
         self.affine = source.copy(trainable=True)
         self.student = BalancedBranch(self.affine, self.num_classes)
         self.auxiliary = BalancedBranch(self.affine, self.num_classes)
@@ -118,7 +120,7 @@ class BalancedBranch(Branch):
         super().__init__(owner.layers)
         self.affine, self.leaves = owner.affine, owner.leaves
         self.class_statistics = self.statistics.repeat(num_classes, 1)
-        moments = self.class_statistics.split(self.sizes, dim=1)
+        moments = self.class_statistics.split(self.moment_sizes, dim=1)
         rows = zip(self.layers, owner.layers, moments[0::2], moments[1::2], strict=True)
         layers: list[LayerState] = [
             BalancedState(o.weight, o.bias, s.mean, s.var, s.eps, m, v) for s, o, m, v in rows

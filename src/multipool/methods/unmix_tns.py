@@ -45,13 +45,15 @@ class UnMixTNS(Method):
     """Replaces the statistics of every layer by K of them that drift apart with the stream."""
 
     name = "unmix-tns"
+    needs_norm = "batchnorm"
+    normalises_by = "kept"
     Config = UnMixTNSConfig
     one_pass = True
     self_training = False  # the statistics do not depend on what was predicted
 
     def __init__(self, context: Context, config: UnMixTNSConfig) -> None:
         super().__init__(context, config)
-        self.branch = self.network.require_source(self.name)
+        self.branch = self.network.require_statistics(self.name)
         count = config.components
         noise = self.draws.standard_normal((count, len(self.branch.statistics) // 2))
         drawn = torch.from_numpy(noise).float().to(self.device)

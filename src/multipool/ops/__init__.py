@@ -6,7 +6,7 @@ A method is a short class over these blocks; no block knows which method calls i
 from multipool.ops.augment import View, ViewParameters
 from multipool.ops.branch import Branch
 from multipool.ops.classes import class_means
-from multipool.ops.network import Group, Network, activated
+from multipool.ops.network import Group, Network
 from multipool.ops.normalise import LayerState, Policy, Robust, batch, frozen
 from multipool.ops.optimise import FlatAdam
 from multipool.ops.probability import (
@@ -15,6 +15,7 @@ from multipool.ops.probability import (
     symmetric_cross_entropy,
     uncertainty,
 )
+from multipool.ops.steering import activated
 
 __all__ = [
     "Branch",

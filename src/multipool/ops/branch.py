@@ -18,9 +18,10 @@ from multipool.ops.normalise import LayerState
 class Branch:
     """Affine parameters and statistics of all normalisation layers.
 
-    ``affine`` is ``[w_1, b_1, w_2, b_2, ...]`` and ``statistics`` ``[mean_1, var_1, ...]``, both
-    ``(P,)``; ``layers`` holds views of them, one :class:`LayerState` a layer. A trainable branch
-    has leaves that require gradients in place of the affine views.
+    ``affine`` is ``[w_1, b_1, w_2, b_2, ...]`` ``(P,)`` and ``statistics`` ``[mean_1, var_1, ...]``
+    ``(S,)``; ``sizes`` and ``moment_sizes`` say where each is cut, with 0 for what a layer does not
+    have. ``layers`` holds views of them, one :class:`LayerState` a layer. A trainable branch has
+    leaves that require gradients in place of the affine views.
     """
 
     def __init__(self, layers: Sequence[LayerState], *, trainable: bool = False) -> None:
@@ -29,12 +30,14 @@ class Branch:
         affine = [t.detach() for s in layers for t in (s.weight, s.bias)]
         self.sizes = [len(t) for t in affine]
         self.affine = torch.cat(affine)
-        self.statistics = torch.cat([t.detach() for s in layers for t in (s.mean, s.var)])
+        statistics = [t.detach() for s in layers for t in (s.mean, s.var)]
+        self.moment_sizes = [t.shape[-1] for t in statistics]
+        self.statistics = torch.cat(statistics)
         # Leaves share storage with ``affine``: changing one changes the other.
         self.leaves = [
             part.detach().requires_grad_(trainable) for part in self.affine.split(self.sizes)
         ]
-        moments = self.statistics.split(self.sizes)
+        moments = self.statistics.split(self.moment_sizes)
         rows = zip(
             self.leaves[0::2], self.leaves[1::2], moments[0::2], moments[1::2], layers, strict=True
         )
@@ -43,6 +46,11 @@ class Branch:
     def copy(self, *, trainable: bool = False) -> Branch:
         """Return an independent branch with the same values."""
         return Branch(self.layers, trainable=trainable)
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether any layer keeps statistics, as BatchNorm does."""
+        return len(self.statistics) > 0
 
     def gradient(self, loss: Tensor) -> Tensor:
         """Return d loss / d affine as one vector ``(P,)``; layers the loss misses count as 0."""
@@ -57,6 +65,8 @@ class Branch:
     @property
     def state(self) -> dict[str, Tensor]:
         """What moves, by name."""
+        if not self.has_statistics:
+            return {"affine": self.affine}
         return {"affine": self.affine, "statistics": self.statistics}
 
     def __getstate__(self) -> dict[str, object]:

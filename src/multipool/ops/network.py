@@ -8,27 +8,22 @@ each normalisation layer treats each group with its own branch and policy, in gr
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from multipool.ops.branch import Branch
 from multipool.ops.host import keep_freed
 from multipool.ops.normalise import LayerState, Policy, frozen
+from multipool.ops.outputs import logits_of, looks_like_probabilities
+from multipool.ops.steering import Layers, Steering, replace_norms
 
-
-class Layers(Protocol):
-    """What a pass knows about each normalisation layer; a :class:`Branch` is one."""
-
-    @property
-    def layers(self) -> Sequence[LayerState]:
-        """One state a layer, in the order of the network."""
+_log = logging.getLogger("multipool")
 
 
 @dataclass(frozen=True)
@@ -40,14 +35,11 @@ class Group:
     policy: Policy
 
 
-class _Steering:
-    """Which branch and policy treat which rows in the pass under way; shared by all layers."""
+@dataclass(frozen=True)
+class NoLayers:
+    """A model without normalisation layers, as a pass sees it."""
 
-    def __init__(self) -> None:
-        self.plan: list[tuple[Layers, Policy, int]] = []
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"plan": []}  # of a pass that is over; it names other networks' branches
+    layers: Sequence[LayerState] = ()
 
 
 class _ReachedError(Exception):
@@ -58,40 +50,14 @@ class _ReachedError(Exception):
         self.x = x
 
 
-class Norm(nn.Module):
-    """Stands where a BatchNorm layer stood and does what the pass says."""
-
-    def __init__(self, index: int, steering: _Steering) -> None:
-        super().__init__()
-        self.index = index
-        self._steering = [steering]  # in a list: not a submodule, and shared
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise each group's rows of ``x`` with its own branch and policy."""
-        plan = self._steering[0].plan
-        if len(plan) == 1:
-            branch, policy, _ = plan[0]
-            return policy(x, branch.layers[self.index])
-        parts = x.split([rows for _, _, rows in plan])
-        return torch.cat(
-            [p(part, b.layers[self.index]) for (b, p, _), part in zip(plan, parts, strict=True)]
-        )
-
-
-def activated(layer: nn.Module, x: Tensor) -> Tensor:
-    """Return ``relu(layer(x))``; of a steered layer on the CPU in place, in half the time.
-
-    Its values are new and no backward reads them: only what is cut off is needed.
-    """
-    out: Tensor = layer(x)
-    return F.relu(out, inplace=isinstance(layer, Norm) and not out.is_cuda)
-
-
 class Network(nn.Module):
     """A frozen float32 copy of a classifier with steerable normalisation.
 
-    ``source`` is the branch of the model as it came. A model without BatchNorm has none; it still
-    predicts through :meth:`run` with no branch.
+    ``source`` is the branch of the model as it came: the affine parameters of all normalisation
+    layers, and the statistics of those that keep any (BatchNorm). A model without such layers has
+    none; it still predicts through :meth:`plain`. ``kinds`` names the kind of each layer.
+
+    What a model returns is read by :func:`logits_of`; logits are float32 whatever it computes in.
     """
 
     def __init__(
@@ -106,17 +72,18 @@ class Network(nn.Module):
         # A pass leaves traces here: adapters over one network take turns.
         self.lock = threading.RLock()
         self.known_as: str | None = None  # checksum of the fingerprint, once somebody has asked
-        self._steering = _Steering()
+        self._dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        self._steering = Steering(self._dtype)
         body = copy.deepcopy(model).float().eval().requires_grad_(False)
-        self.body, states = _replace_batchnorm(body, self._steering)
+        self.body, states, self.kinds = replace_norms(body, self._steering)
         self.source = Branch(states) if states else None
         self._head = _last_linear(self.body)
-        self._dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         # Channels last: convolutions and statistics are faster so, on the CPU too.
         self.body.to(self._dtype)
         self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._seen: list[Tensor] = []
         self._from_head: Tensor | None = None
+        self._inspected = False  # whether its outputs have been looked at, which is done once
         if self._head is not None:
             self._head.float()  # logits decide the argmax: eight bits are too few
             self._head.register_forward_pre_hook(_float_input)
@@ -166,14 +133,38 @@ class Network(nn.Module):
         tensors = [*self.body.parameters(), *self.body.buffers()]
         return tensors[0].device if tensors else torch.device("cpu")
 
+    @property
+    def has_statistics(self) -> bool:
+        """Whether any normalisation layer keeps statistics, as BatchNorm does."""
+        return self.source is not None and self.source.has_statistics
+
+    @property
+    def origin(self) -> Layers:
+        """What is known of the layers of the model as it came; nothing where there are none."""
+        return NoLayers() if self.source is None else self.source
+
     def require_source(self, method: str) -> Branch:
-        """Return the source branch, or say that ``method`` cannot work without BatchNorm."""
+        """Return the source branch, or say that ``method`` has no affine parameters to adapt.
+
+        It holds the weights and biases of the normalisation layers, of whatever kind, as one
+        vector: ``network.require_source(name).copy(trainable=True)`` is what a method trains.
+        """
         if self.source is None:
             raise ValueError(
-                f"method '{method}' adapts BatchNorm layers and this model has none; "
-                "choose a method that works without (source, lame, neo)"
+                f"method '{method}' adapts the weights of normalisation layers and this model has "
+                "none; choose a method that works without (source, lame, neo)"
             )
         return self.source
+
+    def require_statistics(self, method: str) -> Branch:
+        """Return the source branch, or say that ``method`` cannot work without BatchNorm."""
+        source = self.source
+        if source is None or not source.has_statistics:
+            raise ValueError(
+                f"method '{method}' adapts the statistics of BatchNorm layers and this model has "
+                "none; choose a method that works without (source, lame, neo)"
+            )
+        return source
 
     def prepare(self, images: Tensor) -> Tensor:
         """Return float images laid out as the passes want them.
@@ -187,6 +178,9 @@ class Network(nn.Module):
 
     def run(self, *groups: Group) -> list[Tensor]:
         """Return the logits of each group, ``(M, L)`` each, from one forward pass."""
+        if len({id(g.branch) for g in groups}) > 1 and set(self.kinds) - {"BatchNorm"}:
+            # Only BatchNorm layers tell groups apart; of the others each branch has its own pass.
+            return [self.run(group)[0] for group in groups]
         sizes = [len(g.images) for g in groups]
         self._steering.plan = [(g.branch, g.policy, len(g.images)) for g in groups]
         images = groups[0].images if len(groups) == 1 else torch.cat([g.images for g in groups])
@@ -194,18 +188,16 @@ class Network(nn.Module):
         return [logits] if len(groups) == 1 else list(logits.split(sizes))
 
     def plain(self, images: Tensor) -> Tensor:
-        """Return the source model's logits ``(B, L)``; works for models without BatchNorm too."""
-        if self.source is not None:
-            from_source = (self.source, frozen, len(images))
-            self._steering.plan = [from_source]
+        """Return the source model's logits ``(B, L)``, of any model."""
+        self._steering.plan = [(self.origin, frozen, len(images))]
         return self._forward(images)
 
     def before_norm(self, images: Tensor, index: int) -> Tensor:
         """Return what normalisation layer ``index`` of the source model is given ``(B, C, ...)``.
 
-        What comes after the layer is not computed.
+        The layer keeps statistics. What comes after it is not computed.
         """
-        source = self.require_source("before_norm")
+        source = self.require_statistics("before_norm")
         target = source.layers[index]
 
         def until(x: Tensor, state: LayerState) -> Tensor:
@@ -242,10 +234,11 @@ class Network(nn.Module):
     def _forward(self, images: Tensor) -> Tensor:
         self._seen.clear()
         try:
-            logits: Tensor = self._call(images.to(self._dtype)).float()
+            output = self._call(images.to(self._dtype))
         except RuntimeError:
             self._check_channels(images)
             raise
+        logits = logits_of(output, len(images), self.num_classes).float()
         if self.num_classes is not None and logits.shape[1:] != (self.num_classes,):
             raise ValueError(
                 f"the model gives {'x'.join(map(str, logits.shape[1:]))} logits an image, "
@@ -254,7 +247,21 @@ class Network(nn.Module):
         if self._seen and logits is not self._from_head:
             self._seen.clear()  # something comes after the linear layer: its input says nothing
         self._from_head = None
+        self._inspect(logits)
         return logits
+
+    def _inspect(self, logits: Tensor) -> None:
+        """Say so once if the outputs are probabilities already."""
+        recording = logits.is_cuda and torch.cuda.is_current_stream_capturing()
+        if self._inspected or recording:
+            return
+        self._inspected = True
+        if looks_like_probabilities(logits):
+            _log.warning(
+                "the model returns probabilities (every row is positive and sums to 1), which "
+                "would be softmaxed a second time: return the logits before its softmax, or their "
+                "logarithm"
+            )
 
     def _check_channels(self, images: Tensor) -> None:
         """Say so if the model failed because of the number of channels."""
@@ -271,37 +278,6 @@ class Network(nn.Module):
 
 def _float_input(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return (inputs[0].float(), *inputs[1:])
-
-
-def _replace_batchnorm(body: nn.Module, steering: _Steering) -> tuple[nn.Module, list[LayerState]]:
-    """Swap every BatchNorm layer for :class:`Norm`; return the body and the source states."""
-    states: list[LayerState] = []
-    done: dict[nn.Module, nn.Module] = {}  # a layer used in two places stays one layer
-
-    def swap(module: nn.Module) -> nn.Module:
-        if module not in done:
-            done[module] = module
-            if isinstance(module, _BatchNorm):
-                states.append(_state_of(module))
-                done[module] = Norm(len(states) - 1, steering)
-            for name, child in module.named_children():
-                setattr(module, name, swap(child))
-        return done[module]
-
-    return swap(body), states
-
-
-def _state_of(layer: _BatchNorm) -> LayerState:
-    """Return the layer's affine parameters and running statistics as float32."""
-    if layer.running_mean is None or layer.running_var is None:
-        raise ValueError(
-            "a BatchNorm layer keeps no running statistics (track_running_stats=False), so there "
-            "is no source normalisation to start from; train the model with them"
-        )
-    mean, var = layer.running_mean.detach(), layer.running_var.detach()
-    weight = layer.weight.detach() if layer.weight is not None else torch.ones_like(mean)
-    bias = layer.bias.detach() if layer.bias is not None else torch.zeros_like(mean)
-    return LayerState(weight, bias, mean, var, layer.eps)
 
 
 def _last_linear(body: nn.Module) -> nn.Linear | None:

@@ -18,7 +18,11 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class LayerState:
-    """What one network knows about one normalisation layer; every tensor is ``(C,)`` float32."""
+    """What one network knows about one normalisation layer; every tensor is ``(C,)`` float32.
+
+    A layer that keeps no statistics has a mean and a variance of length 0, one without a shift
+    such a bias.
+    """
 
     weight: Tensor
     bias: Tensor

@@ -20,14 +20,20 @@ class Weights:
 
     def __init__(self, network: Network, *, method: str, trainable: bool = False) -> None:
         self.network = copy.deepcopy(network)
-        self.branch = self.network.require_source(method).copy(trainable=trainable)
-        leaves = [*self.network.body.parameters(), *self.branch.leaves]
+        source = self.network.source
+        self.branch = None if source is None else source.copy(trainable=trainable)
+        own = [] if self.branch is None else self.branch.leaves
+        leaves = [*self.network.body.parameters(), *own]
+        if not leaves:
+            raise ValueError(f"method '{method}' trains a model's weights and this one has none")
         self.flat = Flat(leaves, trainable=trainable)
-        # The branch's own vector moved with its leaves, which come last.
-        self.branch.affine = self.flat.values[-len(self.branch.affine) :]
+        if self.branch is not None:
+            # The branch's own vector moved with its leaves, which come last.
+            self.branch.affine = self.flat.values[-len(self.branch.affine) :]
         self.values = self.flat.values
 
     def run(self, *batches: Tensor) -> list[Tensor]:
         """Return the logits of each batch, all in one pass, each under its own statistics."""
         self.flat.refresh()
-        return self.network.run(*(Group(images, self.branch, batch) for images in batches))
+        layers = self.network.origin if self.branch is None else self.branch
+        return self.network.run(*(Group(images, layers, batch) for images in batches))

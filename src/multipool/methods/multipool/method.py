@@ -53,6 +53,7 @@ class MultiPool(PoolPasses):
     """Sorts the stream into pools and normalises every image with the statistics of its own."""
 
     name = "multipool"
+    normalises_by = "kept"
     takes_memory = "class-balanced"
     prefers: ClassVar[str | None] = "mcm+"
     decodes = "sequence"

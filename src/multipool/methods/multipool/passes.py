@@ -27,14 +27,15 @@ class PoolPasses(Method, ABC):
 
     def __init__(self, context: Context, config: MultiPoolConfig) -> None:
         super().__init__(context, config)
-        self.branch = self.network.source
-        if self.branch is None:  # nothing to normalise: the source model answers
+        self.branch = self.network.source if self.network.has_statistics else None
+        if self.branch is None:  # no statistics to keep: the source model answers
             return
         self.home = self.branch.statistics.clone()  # (S,)
         self.live = self.branch.copy()  # the statistics of the pass under way
         self.own = self.home.repeat(config.most, 1)  # (P, S)
         layers = self.branch.layers
-        self.layer = round(config.depth * (len(layers) - 1))
+        known = [i for i, layer in enumerate(layers) if len(layer.mean) > 0]
+        self.layer = known[round(config.depth * (len(known) - 1))]
         full = 2 * len(layers[self.layer].mean)
         self.projection = torch.from_numpy(projection(full, config.width)).to(self.home)
 

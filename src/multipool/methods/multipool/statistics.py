@@ -22,7 +22,7 @@ class Layers:
 
 def with_statistics(branch: Branch, statistics: Tensor) -> Layers:
     """Return the layers of ``branch`` with other statistics, ``(S,)``, or ``(B, S)``: by image."""
-    moments = statistics.split(branch.sizes, dim=-1)
+    moments = statistics.split(branch.moment_sizes, dim=-1)
     return Layers(
         [
             LayerState(s.weight, s.bias, mean, var, s.eps)

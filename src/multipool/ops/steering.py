@@ -1,0 +1,170 @@
+"""The layers that stand where a model's normalisation layers stood, and do what a pass says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from multipool.ops.normalise import LayerState, Policy
+from multipool.ops.norms import OfItsOwn, WithStatistics, examine
+
+_log = logging.getLogger("multipool")
+
+
+class Layers(Protocol):
+    """What a pass knows about each normalisation layer; a :class:`Branch` is one."""
+
+    @property
+    def layers(self) -> Sequence[LayerState]:
+        """One state a layer, in the order of the network."""
+
+
+class Steering:
+    """Which branch and policy treat which rows in the pass under way; shared by all layers."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.plan: list[tuple[Layers, Policy, int]] = []
+        self.dtype = dtype  # of the activations
+
+    def __getstate__(self) -> dict[str, object]:
+        # Without the plan of a pass that is over: it names other networks' branches.
+        return {"plan": [], "dtype": self.dtype}
+
+
+class Norm(nn.Module):
+    """Stands where a BatchNorm layer stood."""
+
+    def __init__(self, index: int, steering: Steering) -> None:
+        super().__init__()
+        self.index = index
+        self._steering = [steering]  # in a list: not a submodule, and shared
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise each group's rows of ``x`` with its own branch and policy."""
+        plan = self._steering[0].plan
+        if len(plan) == 1:
+            branch, policy, _ = plan[0]
+            return policy(x, branch.layers[self.index])
+        parts = x.split([rows for _, _, rows in plan])
+        return torch.cat(
+            [p(part, b.layers[self.index]) for (b, p, _), part in zip(plan, parts, strict=True)]
+        )
+
+
+class OwnNorm(nn.Module):
+    """Stands where a layer without statistics stood: that layer, with the parameters of a branch.
+
+    No policy changes what it does. All groups of a pass have one branch (:class:`Network` sees to
+    that), so it need not know where a group ends. The module around it may ask for ``weight``,
+    ``bias`` and whatever else the layer has, as torch's own transformer layers do.
+    """
+
+    def __init__(self, index: int, steering: Steering, layer: nn.Module, facts: OfItsOwn) -> None:
+        super().__init__()
+        self.index, self.names = index, tuple(facts.names)
+        self.shapes = [getattr(layer, name).shape for name in self.names]
+        self._steering = [steering]
+        for name in self.names:  # they live in branches: here they would be trained twice
+            layer._parameters[name] = None
+        self.layer = layer
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        """Return the branch's parameters by the layer's names, and whatever else it has."""
+        if name == "layer" or "layer" not in self.__dict__.get("_modules", {}):
+            return super().__getattr__(name)
+        if name in self.names:
+            return self._affine(self._steering[0].dtype)[self.names.index(name)]
+        return getattr(self.layer, name)
+
+    def forward(self, x: Tensor, *more: Any, **named: Any) -> Tensor:  # noqa: ANN401
+        """Return what the layer makes of ``x`` with the branch's parameters."""
+        layer = self.layer
+        affine = self._affine(x.dtype)
+        if not x.is_cuda and x.ndim >= 4 and torch.is_grad_enabled():
+            # Torch's CPU backward of GroupNorm crashes on channels last if only w and b learn.
+            x = x.contiguous()
+        function = _FUNCTIONS.get(type(layer))
+        if function is not None and not more and not named:
+            return function(layer, x, affine[0], affine[1] if len(affine) > 1 else None)
+        return self._call(affine, x, *more, **named)
+
+    def _affine(self, dtype: torch.dtype) -> list[Tensor]:
+        state = self._steering[0].plan[0][0].layers[self.index]
+        pairs = zip((state.weight, state.bias), self.shapes, strict=False)
+        return [values.view(shape).to(dtype) for values, shape in pairs]
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _call(self, affine: Sequence[Tensor], x: Tensor, *more: Any, **named: Any) -> Tensor:  # noqa: ANN401
+        """Run the layer's own forward with these parameters in place."""
+        own: dict[str, Any] = self.layer._parameters  # takes any tensor
+        own.update(zip(self.names, affine, strict=True))
+        try:
+            return self.layer(x, *more, **named)
+        finally:
+            own.update(dict.fromkeys(self.names))
+
+
+# Of classes whose forward we know the function itself: quicker, and a compiler can follow it.
+_FUNCTIONS: dict[type[nn.Module], Callable[[Any, Tensor, Tensor, Tensor | None], Tensor]] = {
+    nn.LayerNorm: lambda m, x, w, b: F.layer_norm(x, m.normalized_shape, w, b, m.eps),
+    nn.RMSNorm: lambda m, x, w, b: F.rms_norm(x, m.normalized_shape, w, m.eps),
+    nn.GroupNorm: lambda m, x, w, b: F.group_norm(x, m.num_groups, w, b, m.eps),
+}
+
+
+def activated(layer: nn.Module, x: Tensor) -> Tensor:
+    """Return ``relu(layer(x))``; of a steered layer on the CPU in place, in half the time.
+
+    Its values are new and no backward reads them: only what is cut off is needed.
+    """
+    out: Tensor = layer(x)
+    return F.relu(out, inplace=isinstance(layer, Norm) and not out.is_cuda)
+
+
+def replace_norms(
+    body: nn.Module, steering: Steering
+) -> tuple[nn.Module, list[LayerState], list[str]]:
+    """Swap every normalisation layer for a steered one; return body, source states and kinds."""
+    states: list[LayerState] = []
+    kinds: list[str] = []
+    done: dict[nn.Module, nn.Module] = {}  # a layer used in two places stays one layer
+
+    def swap(module: nn.Module) -> nn.Module:
+        if module in done:
+            return done[module]
+        done[module] = module
+        found = examine(module)
+        if found is None:
+            if isinstance(module, _BatchNorm):
+                _log.warning(
+                    "a %s does more than a BatchNorm layer and stays as it is, not adapted",
+                    type(module).__name__,
+                )
+            for name, child in module.named_children():
+                setattr(module, name, swap(child))
+        elif isinstance(found, WithStatistics):
+            norm: nn.Module = Norm(len(states), steering)
+            states.append(found.state)
+            kinds.append("BatchNorm")
+            done[module] = nn.Sequential(norm, *found.after) if found.after else norm
+        else:
+            states.append(_state_of(module, found))
+            kinds.append(found.kind)
+            done[module] = OwnNorm(len(states) - 1, steering, module, found)
+        return done[module]
+
+    return swap(body), states, kinds
+
+
+def _state_of(module: nn.Module, facts: OfItsOwn) -> LayerState:
+    """Return the layer's parameters, each as one row; it has no statistics, perhaps no shift."""
+    affine = [getattr(module, name).detach().float().reshape(-1) for name in facts.names]
+    nothing = affine[0].new_zeros(0)
+    bias = affine[1] if len(affine) > 1 else nothing
+    return LayerState(affine[0], bias, nothing, nothing, 0.0)
