@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "sweep": "Run a grid of experiments from a file, each of them once.",
     "compare": "Run methods on many kinds of stream; say which one to use.",
     "reproduce": "Make a table or figure of the paper again, beside its numbers.",
+    "serve": "Serve a model that adapts to each of its streams, over HTTP.",
     "report": "Make one page of all the runs in a folder.",
     "statistics": "Make source statistics once, for methods that need them.",
     "diagnose": "Count a stream's modes; measure how well memories cover it.",

@@ -24,6 +24,7 @@ class PoolInfo:
     active: bool  # whether the last image was its
     share: float  # of the stream
     trust: float  # weight of its own statistics beside the source's
+    bank: str  # name of its bank among the adapter's
 
 
 class Accounts:

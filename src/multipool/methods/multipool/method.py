@@ -104,6 +104,7 @@ class MultiPool(PoolPasses):
                 active=p == router.active,
                 share=float(router.samples[p]) / max(1, int(router.numbers[0])),
                 trust=self._trust(self.accounts.counts[p]),
+                bank=f"bank{p}",
             )
             for p in order
         ]

@@ -1,0 +1,85 @@
+"""The model that is served: its weights, the size of its images and the names of its classes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from multipool import models
+from multipool.methods import share
+from multipool.ops import Network
+from multipool.serve.card import ModelCard
+
+EMBEDDED = "shapes-wrn10-1"
+# Sides of the images that the architectures of ours were made for; others say --image-size.
+_SIDES = {"resnet18-64": 64, "resnet50": 224, "resnet50-domainnet126": 224}
+_SMALL = ("wrn", "resnext29")  # all of CIFAR's size
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """How a user names a model: an architecture or hub model, a file of weights, and the rest."""
+
+    model: str | None = None
+    weights: str | None = None
+    image_size: int | None = None
+    classes: Path | None = None  # a file with one name a line
+    name: str | None = None  # in addresses; left out: the file's or the model's
+    precision: str = "float32"
+    device: str = "auto"
+
+
+def read_model(choice: ModelChoice, method: str) -> tuple[Network, ModelCard]:
+    """Return the frozen model on its device, and what clients are told about it."""
+    source = choice.weights or choice.model or EMBEDDED
+    architecture = choice.model if choice.weights is not None else None
+    model = models.load(source, architecture=architecture).to(_device(choice.device))
+    network = share(model, precision=choice.precision)
+    assert network.num_classes is not None  # share has found it
+    side = choice.image_size or _side(source, architecture)
+    size = (_channels(model), side, side)
+    name = choice.name or re.sub(r"[^A-Za-z0-9._-]+", "-", Path(source).stem.replace(":", "-"))
+    names = _class_names(choice, source, network.num_classes)
+    return network, ModelCard(name, size, names, method)
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"--device must be auto, cpu or cuda, got '{name}'") from None
+
+
+def _side(source: str, architecture: str | None) -> int:
+    """Return the side of the images that the model was made for."""
+    known = architecture
+    if known is None and (source in models.SHIPPED or source.endswith(".safetensors")):
+        known = models.metadata(source).get("architecture")
+    if known in _SIDES:
+        return _SIDES[known]
+    if known is not None and known.startswith(_SMALL):
+        return 32
+    raise ValueError(f"say --image-size N: '{source}' does not tell the side of its images")
+
+
+def _channels(model: torch.nn.Module) -> int:
+    convolutions = [m for m in model.modules() if isinstance(m, torch.nn.Conv2d)]
+    return convolutions[0].in_channels if convolutions else 3
+
+
+def _class_names(choice: ModelChoice, source: str, count: int) -> tuple[str, ...]:
+    if choice.classes is not None:
+        lines = choice.classes.read_text(encoding="utf-8").splitlines()
+        if len(lines) != count:
+            raise ValueError(f"{choice.classes} has {len(lines)} lines, the model {count} classes")
+        return tuple(lines)
+    if source == EMBEDDED:
+        from multipool.data.shapes import class_names
+
+        return class_names()
+    return tuple(f"class {index}" for index in range(count))
