@@ -6,8 +6,7 @@ import pytest
 
 from multipool.bench.report import demo
 from multipool.bench.report.report import FILE
-from multipool.bench.report.summary import Row
-from multipool.bench.run.result import Result
+from multipool.bench.report.verdict import verdict
 from multipool.data import COMMON
 
 
@@ -33,39 +32,8 @@ def test_the_last_sentence_says_which_to_use(call, short, tmp_path):
     told = out.strip().splitlines()[-2]
     assert told.startswith("On this stream use ")
     section, _ = demo.demo(tmp_path, per_domain=128)
-    assert told == demo.conclusion(section.rows)
+    assert told == verdict(section.rows)
     assert told in (tmp_path / FILE).read_text(encoding="utf-8")
-
-
-def row(method, error, memory="–"):
-    """A row of one run with this error."""
-    settings = {"method": method}
-    run = Result(error, {}, True, settings, versions={}, seed=0, samples=1, total=1)
-    return Row(method, memory, "", (run,))
-
-
-@pytest.mark.parametrize(
-    ("rows", "sentence"),
-    [
-        (
-            [row("source", 40.0), row("bn", 30.0), row("multipool", 20.0, "mcm+")],
-            "On this stream use multipool: 20.0 % error; next is bn with 30.0 %; "
-            "the source model has 40.0 %.",
-        ),
-        (
-            [row("source", 40.0), row("rotta", 31.0, "mcm"), row("bn", 30.5), row("tent", 30.1)],
-            "On this stream use tent or bn or rotta + mcm: 30.1 and 30.5 and 31.0 % error "
-            "(too close to call); next is the source model with 40.0 %.",
-        ),
-        (
-            [row("source", 20.0), row("bn", 30.0)],
-            "On this stream use the source model: 20.0 % error; next is bn with 30.0 %.",
-        ),
-        ([row("source", 20.0)], "On this stream use the source model: 20.0 % error."),
-    ],
-)
-def test_the_conclusion_follows_the_numbers(rows, sentence):
-    assert demo.conclusion(rows) == sentence
 
 
 def test_the_demo_in_json(call, short, tmp_path):
@@ -79,7 +47,8 @@ def test_the_demo_in_json(call, short, tmp_path):
 
 def test_the_demo_is_the_published_plan():
     planned = demo.experiments()
-    assert len(planned) == 10
+    assert len(planned) == 11
+    assert list(planned)[:4] == ["source", "bn", "tent", "tribe"]
     for experiment in planned.values():
         assert experiment.domains == COMMON[:6]
         assert experiment.limit == 3000

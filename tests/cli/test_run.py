@@ -166,3 +166,34 @@ def test_malformed_settings_are_refused(text):
 
     with pytest.raises(ValueError, match="--set takes KEY=VALUE"):
         split_settings([text])
+
+
+def test_the_baseline_stands_beside_the_method_and_is_kept(call, tiny, tmp_path):
+    code, out, err = call("run", "--method", "bn", *SMALL, "--baseline", "--out", tmp_path)
+    assert code == 0
+    ours = json.loads((tmp_path / "result.json").read_text())
+    frozen = json.loads((tmp_path / "baseline" / "result.json").read_text())
+    assert frozen["settings"]["method"] == "source"
+    (line,) = (line for line in out.splitlines() if " mean " in line)
+    gap = ours["error"] - frozen["error"]
+    assert [part.strip() for part in line.strip("│ ").split("│")] == [
+        "mean",
+        f"{ours['error']:.2f}",
+        f"{frozen['error']:.2f}",
+        f"{gap:+.2f}",
+    ]
+    assert ("took" if gap <= 0 else "cost") + f" {abs(gap):.1f} points" in err
+
+
+def test_the_baseline_in_json_and_quietly(call, tiny):
+    _, out, _ = call("run", "--method", "bn", *SMALL, "--baseline", "--json")
+    content = json.loads(out)
+    assert content["baseline"]["settings"]["method"] == "source"
+    _, out, _ = call("run", "--method", "bn", *SMALL, "--baseline", "--quiet")
+    assert out == f"{content['error']:.2f} {content['baseline']['error']:.2f}\n"
+
+
+def test_the_source_model_has_no_baseline(call, tiny):
+    code, _, err = call("run", "--method", "source", *SMALL, "--baseline")
+    assert code == 2
+    assert "got --method source; leave one out" in err

@@ -37,7 +37,11 @@ def inline(tiny, monkeypatch):
 def test_a_sweep_writes_results_that_a_report_reads(call, inline, file, tmp_path):
     code, out, err = call("sweep", file, "--out", tmp_path / "out")
     assert code == 0
-    assert out.strip() == str(tmp_path / "out" / "results.csv")
+    *shown, path = out.strip().splitlines()
+    assert path == str(tmp_path / "out" / "results.csv")
+    assert shown[0].strip() == "shapes-c, ptta"
+    assert shown[-1].startswith("On this stream use the source model: ")
+    assert any("source" in line and "%" not in line for line in shown)
     assert "2 runs: 0 done, 2 to do" in err
     assert "2 done, 0 failed" in err
     code, _, _ = call("report", tmp_path / "out")
@@ -99,7 +103,7 @@ def test_collect_writes_the_tables_again(call, inline, file, tmp_path):
     call("sweep", file, "--out", out, "--quiet")
     (out / "results.csv").unlink()
     code, said, _ = call("sweep", file, "--out", out, "--collect")
-    assert (code, said.strip()) == (0, str(out / "results.csv"))
+    assert (code, said.strip().splitlines()[-1]) == (0, str(out / "results.csv"))
     assert (out / "results.csv").exists()
 
 

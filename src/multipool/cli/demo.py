@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from multipool.bench.report import demo as work
+from multipool.bench.report.verdict import verdict
 from multipool.bench.run.runner import Progress
 from multipool.cli import options as o
 from multipool.cli.console import print_json, progress, say, table
@@ -28,7 +29,7 @@ def main(
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Compare source, bn, tent, the paper's hosts with two memories, and multipool, on shapes-c.
+    """Compare source, bn, tent, tribe, the paper's hosts with two memories, and multipool.
 
     A sentence at the end says which to use; the page is written to the folder --out.
     """
@@ -42,7 +43,7 @@ def main(
             show(Progress(done, total, step.error, step.stage), name)
 
         section, path = work.demo(out, seed, images, tell)
-    concluded = work.conclusion(section.rows)
+    concluded = verdict(section.rows)
     if json:
         rows = [
             {"method": row.method, "memory": row.memory, **row.runs[0].as_dict()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,12 +33,19 @@ def main(
     ] = False,
     out: o.Out = None,
     checkpoint_every: _EVERY = CHECKPOINT_EVERY,
+    baseline: Annotated[
+        bool,
+        typer.Option("--baseline", help="Run the source model too and show its errors beside."),
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
     """Run one method on one stream and write what it got right."""
     unwritten = None
+    beside = None
+    if baseline:
+        beside = _baseline(experiment, out, checkpoint_every, resume, quiet or json)
     try:
         with progress(title(experiment), quiet or json) as show:
             result = run(
@@ -54,15 +62,41 @@ def main(
         say(_how_to_go_on(stopped.result, out, diagnose))
         raise
     if json:
-        print_json(result.as_dict())
+        kept = {} if beside is None else {"baseline": beside.as_dict()}
+        print_json({**result.as_dict(), **kept})
     elif quiet:
-        print(f"{result.error:.2f}")
+        print(f"{result.error:.2f}" + ("" if beside is None else f" {beside.error:.2f}"))
     else:
-        _show(experiment, result)
+        _show(experiment, result, beside)
         if out is not None and unwritten is None:
             say(f"written to {out / FILE}")
     if unwritten is not None:
         raise unwritten
+
+
+def _baseline(
+    experiment: Experiment, out: Path | None, every: int, resume: bool, quiet: bool
+) -> Result:
+    """Run the source model on the same stream; its result lies in ``out/baseline``."""
+    if experiment.method == "source":
+        raise ValueError(
+            "--baseline sets the source model beside a method, got --method source; leave one out"
+        )
+    frozen = replace(
+        experiment,
+        method="source",
+        memory=None,
+        guard=False,
+        fallback="snapshot",
+        source=None,
+        reset_every=None,
+        decode="none",
+        options={},
+        memory_options={},
+    )
+    folder = None if out is None else out / "baseline"
+    with progress(title(frozen), quiet) as show:
+        return run(frozen, folder, show, checkpoint_every=every, resume=resume)
 
 
 def title(experiment: Experiment) -> str:
@@ -83,12 +117,21 @@ def _how_to_go_on(result: Result, out: Path | None, diagnose: bool) -> str:
     return f"{seen}; go on with: {command(result.settings, str(out))}{words} --resume"
 
 
-def _show(experiment: Experiment, result: Result) -> None:
-    rows = [[name, f"{error:.2f}"] for name, error in result.errors.items()]
-    rows.append(["mean", f"{result.error:.2f}"])
+def _show(experiment: Experiment, result: Result, beside: Result | None) -> None:
+    errors = {**result.errors, "mean": _known(result.error)}
     if result.undecoded_error is not None:
-        rows.append(["mean, undecoded", f"{result.undecoded_error:.2f}"])
-    table(f"{title(experiment)}, {experiment.protocol}", ["domain", "error %"], rows)
+        errors["mean, undecoded"] = result.undecoded_error
+    columns = ["domain", "error %"]
+    rows = [[name, f"{error:.2f}"] for name, error in errors.items()]
+    if beside is not None:
+        mean = _known(beside.error)
+        frozen = {**beside.errors, "mean": mean, "mean, undecoded": mean}
+        columns += ["source %", "difference"]
+        for row, (name, error) in zip(rows, errors.items(), strict=True):
+            row += [f"{frozen[name]:.2f}", f"{error - frozen[name]:+.2f}"]
+    table(f"{title(experiment)}, {experiment.protocol}", columns, rows)
+    if beside is not None:
+        say(_sentence(errors["mean"], frozen["mean"]))
     counts = ", ".join(f"{value} {name}" for name, value in result.counts.items())
     say(f"{result.samples} samples, {result.samples_per_second:g} a second; {counts}")
     if result.estimate is not None:
@@ -97,6 +140,22 @@ def _show(experiment: Experiment, result: Result) -> None:
         say(_pools(result.pools))
     for note in result.notes:
         say(f"note: {note}")
+
+
+def _known(error: float | None) -> float:
+    return float("nan") if error is None else error  # of a run without a single sample
+
+
+def _sentence(error: float, frozen: float) -> str:
+    """Return what adapting was worth.
+
+    >>> _sentence(30.0, 40.0)
+    'adapting took 10.0 points of error away: 30.0 % against 40.0 % of the source model'
+    """
+    gap = frozen - error
+    told = "took {:.1f} points of error away" if gap >= 0 else "cost {:.1f} points"
+    shown = f"{error:.1f} % against {frozen:.1f} % of the source model"
+    return f"adapting {told.format(abs(gap))}: {shown}"
 
 
 def _pools(pools: Mapping[str, Any]) -> str:

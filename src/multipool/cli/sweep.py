@@ -10,6 +10,9 @@ from typing import Annotated
 
 import typer
 
+from multipool.bench.report.summary import sections
+from multipool.bench.report.text import summary_table
+from multipool.bench.report.verdict import verdict
 from multipool.bench.run.runner import CHECKPOINT_EVERY
 from multipool.bench.run.runner import Progress as Step
 from multipool.bench.sweep import (
@@ -25,6 +28,7 @@ from multipool.bench.sweep import (
     sweep,
     with_trials,
 )
+from multipool.bench.sweep.collect import complete
 from multipool.bench.sweep.ledger import FOUND, LOST, STARTED, Tell
 from multipool.bench.sweep.local import default_workers
 from multipool.bench.sweep.plan import duration
@@ -87,7 +91,11 @@ def main(
     runs = read(file)
     if collect:
         path = collect_tables(out)
-        print_json({"results": str(path)}) if json else print(path)
+        if json:
+            print_json({"results": str(path)})
+            return
+        show_sections(out, quiet)
+        print(path)
         return
     planned = make_plan(runs, out)
     count = workers or (default_workers(runs) if backend == "local" else 1)
@@ -152,8 +160,18 @@ def _show_end(ended: Ended, out: Path, json: bool, quiet: bool) -> None:
     for name, sentence in ended.failed.items():
         say(f"failed: {name}: {sentence}")
     if ended.results is not None:
+        show_sections(out, quiet)
         print(ended.results)
     say(f"{len(ended.done)} done, {len(ended.failed)} failed; multipool report {out}", quiet)
+
+
+def show_sections(out: Path, quiet: bool) -> None:
+    """Print a table of the runs in ``out`` for each stream, and what it says in words."""
+    for section in [] if quiet else sections([run for _, run in complete(out)]):
+        columns, rows = summary_table(section)
+        where = f"{section.context['dataset']}, {section.context['protocol']}"
+        table(where, columns, rows, left=2)
+        print(verdict(section.rows))
 
 
 @contextmanager

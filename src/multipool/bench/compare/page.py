@@ -15,7 +15,7 @@ from multipool.bench.compare.rows import FILE as TABLE
 from multipool.bench.compare.rows import Row, scores
 from multipool.bench.compare.strip import strip
 from multipool.bench.report import page
-from multipool.bench.report.report import number
+from multipool.bench.report.text import number
 from multipool.bench.run.environment import versions
 from multipool.core import write_text
 

@@ -11,7 +11,9 @@ from multipool.bench.report.diagnose_figures import live_pictures
 from multipool.bench.report.figures import INK, RULE, Picture, pictures
 from multipool.bench.report.pools import pool_pictures, pool_table
 from multipool.bench.report.rerun import command
-from multipool.bench.report.summary import CONTEXT, NO_MEMORY, Gain, Row, Section, sections
+from multipool.bench.report.summary import CONTEXT, NO_MEMORY, Row, Section, sections
+from multipool.bench.report.text import gain_text, number, rough
+from multipool.bench.report.verdict import over_source, verdict
 from multipool.bench.run.result import Result, find, read_each
 from multipool.core import write_text
 
@@ -45,8 +47,8 @@ def report(folder: str | Path, title: str | None = None, intro: str = "") -> Pat
     body = [f"<h1>{escape(title or 'Runs in ' + folder.resolve().name)}</h1>"]
     body.append(f"<p>{escape(intro)}</p>" if intro else "")
     body.append(_reading(runs, found, len(paths) - len(runs)))
-    for number, section in enumerate(found, 1):
-        prefix = "" if len(found) == 1 else f"{number}-"
+    for place, section in enumerate(found, 1):
+        prefix = "" if len(found) == 1 else f"{place}-"
         drawn = pictures(section, folder / "figures", prefix)
         drawn += live_pictures(section, folder / "figures", prefix)
         drawn += pool_pictures(section, folder / "figures", prefix)
@@ -76,7 +78,8 @@ def _reading(runs: list[Result], found: list[Section], unreadable: int) -> str:
 def _section(section: Section, drawn: dict[str, Picture]) -> list[str]:
     context = section.context
     body = [f"<h2>{escape(context['dataset'])}, {escape(context['protocol'])}</h2>"]
-    body += ["<h3>Summary</h3>", _summary(section), _figure(drawn["errors"])]
+    body += ["<h3>Summary</h3>", f"<p>{escape(verdict(section.rows))}</p>"]
+    body += [_summary(section), _figure(drawn["errors"])]
     body += ["<h3>Error by domain</h3>", _heat(section)]
     if "curves" in drawn:
         body += ["<h3>Error over time</h3>", _figure(drawn["curves"])]
@@ -100,7 +103,8 @@ def _summary(section: Section) -> str:
         "error %",
         "std",
         *_undecoded_title(section),
-        "gain over single",
+        "against source",
+        "against single",
         "samples/s",
         "memory µs/sample",
         "updates",
@@ -112,15 +116,15 @@ def _summary(section: Section) -> str:
 
 
 def _summary_row(section: Section, row: Row, least: float) -> str:
-    gain = section.gain(row)
     name = f"{row.method} ({row.variant})" if row.variant else row.method
     cells = [page.cell(row.memory, "word"), page.cell(f"{row.mean:.2f}")]
     cells.append(page.cell(number(row.std)))
     if _undecoded_title(section):
         cells.append(page.cell(number(row.undecoded)))
-    better = gain is not None and gain.difference < 0
-    cells.append(page.cell(gain_text(gain), "better" if better else ""))
-    cells += [page.cell(number(row.speed, 0)), page.cell(number(row.memory_cost, 0))]
+    for gain in (over_source(section, row), section.gain(row)):
+        better = gain is not None and gain.difference < 0
+        cells.append(page.cell(gain_text(gain), "better" if better else ""))
+    cells += [page.cell(rough(row.speed)), page.cell(rough(row.memory_cost))]
     for count in ("updates", "skipped", "restored"):
         cells.append(page.cell(str(sum(run.counts.get(count, 0) for run in row.runs))))
     cells.append(page.cell(str(len(row.runs))))
@@ -239,23 +243,6 @@ def _colophon(runs: list[Result]) -> str:
         f'<p class="soft">Made by multipool {escape(version("multipool"))} from '
         f"{len(runs)} run{plural}; the page needs no network.</p>"
     )
-
-
-def number(value: float | None, digits: int = 2) -> str:
-    """Return a number for a table; a dash where there is none.
-
-    >>> number(1.234), number(None)
-    ('1.23', '–')
-    """
-    return "–" if value is None else f"{value:,.{digits}f}"
-
-
-def gain_text(gain: Gain | None) -> str:
-    """Return a gain in points, with its standard error where there are seeds."""
-    if gain is None:
-        return "–"
-    text = f"{gain.difference:+.2f}".replace("-", "−")
-    return text if gain.error is None else f"{text} ± {gain.error:.2f}"
 
 
 def _plain(value: object) -> str:
