@@ -9,7 +9,14 @@ from contextlib import contextmanager
 from typing import Literal, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -30,15 +37,8 @@ def progress(title: str, quiet: bool = False) -> Iterator[Show | None]:
     if quiet:
         yield None
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[error]}"),
-        TimeRemainingColumn(),
-    )
-    # Taken away when done: the result that follows says more.
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    counts = (MofNCompleteColumn(), TextColumn("{task.fields[error]}"), TimeRemainingColumn())
+    with progress_bar(TextColumn("{task.description}"), *counts) as bar:
         task = bar.add_task(title, total=None, error="loading")
 
         def show(step: Step, title: str | None = None) -> None:
@@ -47,6 +47,12 @@ def progress(title: str, quiet: bool = False) -> Iterator[Show | None]:
             bar.update(task, completed=step.done, total=total, error=text, description=title)
 
         yield show
+
+
+def progress_bar(title: ProgressColumn, *rest: ProgressColumn, hidden: bool = False) -> Progress:
+    """Return a bar on stderr; it is taken away when done: the result that follows says more."""
+    console = Console(stderr=True)
+    return Progress(title, BarColumn(), *rest, console=console, transient=True, disable=hidden)
 
 
 def table(

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import DownloadColumn, TextColumn, TransferSpeedColumn
 
-from multipool.cli.console import print_json, say, table
+from multipool.cli import options as o
+from multipool.cli.console import print_json, progress_bar, say, table
 from multipool.data import DATASETS
 from multipool.data.catalog import CATALOG
 from multipool.data.check import Report, present
@@ -35,8 +35,6 @@ _Dir = Annotated[
         help="Where datasets lie.",
     ),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-_Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")]
 
 
 @app.callback()
@@ -45,7 +43,7 @@ def _group() -> None:
 
 
 @app.command("list", epilog="Example: multipool data list --data-dir data")
-def list_(data_dir: _Dir = None, json: _Json = False) -> None:
+def list_(data_dir: _Dir = None, json: o.Json = False) -> None:
     """Show which datasets exist, their size and licence, and where each would be."""
     rows = []
     for name, entry in CATALOG.items():
@@ -88,8 +86,8 @@ def check(
     names: _Names = None,
     data_dir: _Dir = None,
     decode: Annotated[bool, typer.Option("--decode", help="Read every single image.")] = False,
-    json: _Json = False,
-    quiet: _Quiet = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
 ) -> None:
     """Say whether datasets are present, complete and unchanged.
 
@@ -113,7 +111,7 @@ def check(
 def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="What to fetch.")],
     data_dir: _Dir = None,
-    quiet: _Quiet = False,
+    quiet: o.Quiet = False,
 ) -> None:
     """Download official files, resuming where a download stopped, check and unpack them.
 
@@ -156,18 +154,10 @@ def _show(reports: list[Report]) -> None:
 
 
 @contextmanager
-def _bar(quiet: bool) -> Iterator[Tell | None]:
-    """Yield a function that shows how much of a file has come; None if nothing is to be shown."""
-    if quiet:
-        yield None
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+def _bar(quiet: bool) -> Iterator[Tell]:
+    """Yield a function that shows how much of a file has come."""
+    title, counts = TextColumn("{task.description}"), (DownloadColumn(), TransferSpeedColumn())
+    with progress_bar(title, *counts, hidden=quiet) as bar:
         tasks = {}
 
         def tell(file: str, done: int, total: int) -> None:

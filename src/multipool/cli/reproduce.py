@@ -27,7 +27,7 @@ from multipool.bench.sweep import Options, Plan, make_plan
 from multipool.bench.sweep.local import default_workers
 from multipool.cli import options as o
 from multipool.cli.console import print_json, say, table
-from multipool.cli.sweep import watching
+from multipool.cli.sweep import Threads, Workers, watching
 
 app = typer.Typer(add_completion=False)
 
@@ -68,16 +68,6 @@ _ROUNDS = Annotated[
 _METHODS = Annotated[
     str | None, typer.Option(metavar="A,B,...", help="Only the rows of these methods.")
 ]
-_WORKERS = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="Processes; several may share a GPU. 1 for times that other runs do not spoil.",
-    ),
-]
-_THREADS = Annotated[
-    int | None, typer.Option(metavar="N", help="Threads of a process; left out: the cores shared.")
-]
 _OUT = Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs, tables and figures.")]
 _PLAN = Annotated[
     Path | None,
@@ -102,8 +92,8 @@ def main(
     rounds: _ROUNDS = None,
     methods: _METHODS = None,
     device: o.Device = "auto",
-    workers: _WORKERS = None,
-    threads: _THREADS = None,
+    workers: Workers = None,
+    threads: Threads = None,
     out: _OUT = Path("multipool-paper"),
     plan: _PLAN = None,
     collect: _COLLECT = False,

@@ -47,7 +47,8 @@ Workers = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Local processes; several may share a GPU. Left out: one a GPU, or one a core.",
+        help="Local processes; several may share a GPU. Left out: one a GPU, or one a core; 1 for "
+        "times that other runs do not spoil.",
     ),
 ]
 Threads = Annotated[

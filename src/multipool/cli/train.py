@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import TextColumn, TimeRemainingColumn
 
 from multipool.bench.train.optimizers import OPTIMIZERS
 from multipool.bench.train.recipe import SOURCES, Recipe, make_source
 from multipool.bench.train.train import TrainConfig, TrainProgress
 from multipool.cli import options as o
-from multipool.cli.console import print_json
+from multipool.cli.console import print_json, progress_bar
 from multipool.models import MODELS
 
 app = typer.Typer(add_completion=False)
@@ -107,14 +106,8 @@ def main(
 @contextmanager
 def _bar(epochs: int, hidden: bool) -> Iterator[Callable[[TrainProgress], None]]:
     """Give a function that moves a progress bar on the error stream."""
-    columns = (
-        TextColumn("epoch {task.fields[epoch]}"),
-        BarColumn(),
-        TextColumn("loss {task.fields[loss]}"),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+    title, loss = TextColumn("epoch {task.fields[epoch]}"), TextColumn("loss {task.fields[loss]}")
+    with progress_bar(title, loss, TimeRemainingColumn(), hidden=hidden) as bar:
         task = bar.add_task("train", total=None, epoch="-", loss="-")
 
         def report(now: TrainProgress) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import glob
+import io
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,6 +52,13 @@ def write_text(path: str | Path, text: str) -> None:
     """Write ``text`` to ``path`` atomically; bytes of a file name that are no text are escaped."""
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def write_csv(path: str | Path, rows: Iterable[Iterable[object]]) -> None:
+    """Write rows as CSV to ``path`` atomically; None is an empty cell."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_text(path, text.getvalue())
 
 
 def write_json(path: str | Path, value: object) -> None:

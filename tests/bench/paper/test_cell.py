@@ -12,7 +12,7 @@ from multipool.bench.paper.cell import Cell
 from multipool.bench.paper.grids import GRID
 from multipool.bench.paper.layout import NONE, blocks
 from multipool.bench.paper.published import Published, published
-from multipool.bench.paper.reproduction import Reproduction, markdown_page, write_csv
+from multipool.bench.paper.reproduction import Reproduction, markdown_page, write_table
 from multipool.bench.paper.setting import Setting
 
 errors = st.dictionaries(st.integers(0, 9), st.floats(0, 100), min_size=2, max_size=5)
@@ -115,7 +115,7 @@ def test_files_say_the_scale_and_hold_every_number(tmp_path):
     cell = Cell("a", "error", {0: 1.0, 2: 2.0}, 3.0, against="b", others={0: 2.0}, dataset="x")
     setting = Setting("small")
     report = Reproduction("table2", "Title", setting, (cell,), ("Mind this.",), face=setting.face())
-    write_csv(report, tmp_path / "table2.csv")
+    write_table(report, tmp_path / "table2.csv")
     with (tmp_path / "table2.csv").open() as file:
         (line,) = csv.DictReader(file)
     assert line["scale"] == "small"

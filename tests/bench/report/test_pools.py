@@ -11,7 +11,7 @@ from multipool.bench.report.pools import Stretch, domain_stretches, pool_stretch
 from multipool.bench.report.report import report
 from multipool.bench.run.experiment import Experiment
 from multipool.bench.run.runner import run
-from multipool.bench.run.tables import MOST_CHANGES
+from multipool.bench.run.tally import MOST_CHANGES
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,11 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from multipool.bench.compare.heat import heat
+from multipool.bench.compare.drawings import heat, strip
 from multipool.bench.compare.judge import Judgement, speeds
 from multipool.bench.compare.kind import Kind
 from multipool.bench.compare.rows import FILE as TABLE
 from multipool.bench.compare.rows import Row, scores
-from multipool.bench.compare.strip import strip
 from multipool.bench.report import page
 from multipool.bench.report.text import number
 from multipool.bench.run.environment import versions

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from multipool.bench.compare.entrant import Entrant, label
 from multipool.bench.compare.kind import Kind
 from multipool.bench.compare.regret import Score
 from multipool.bench.run.result import Result
-from multipool.core import brief, printable, write_text
+from multipool.core import brief, printable, write_csv
 
 FILE = "compare.csv"
 
@@ -75,12 +74,8 @@ def scores(rows: Iterable[Row], decoded: bool) -> list[Score]:
 
 def write_rows(rows: Sequence[Row], out: Path) -> Path:
     """Write ``compare.csv`` into ``out`` in one step; return its path."""
-    text = io.StringIO()
     names = [part.name for part in dataclasses.fields(Row)]
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(dataclasses.asdict(row) for row in rows)
-    write_text(out / FILE, text.getvalue())
+    write_csv(out / FILE, [names, *(dataclasses.astuple(row) for row in rows)])
     return out / FILE
 
 

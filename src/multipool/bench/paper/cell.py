@@ -1,16 +1,31 @@
-"""One number of ours beside one of the paper's."""
+"""What stands in a table: a number of an experiment of ours beside one of the paper's."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from multipool.bench.paper.case import Found
-from multipool.bench.paper.entry import LEAST, TableEntry, measured
+from multipool.bench.paper.case import Case, Found
 from multipool.bench.paper.published import Published
 from multipool.bench.report.summary import Gain
 from multipool.bench.run.result import Result
+
+STREAM = 150_000  # images of the paper's CIFAR streams: its times are those of so many
+_PIXELS = {"tiny-imagenet-c": 64, "imagenet-c": 224, "domainnet126": 224}
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """One cell: a measure of a case. ``against`` is the row that it is compared with by seed."""
+
+    row: str
+    column: str
+    case: Case
+    measure: str = "error"
+    against: str = ""
+    part: str = ""  # the title of a further table below the first
 
 
 @dataclass(frozen=True)
@@ -51,11 +66,7 @@ class Cell:
     @property
     def gain(self) -> Gain | None:
         """Return the difference to the row compared with, seed by seed, with its standard error."""
-        pairs = [self.values[s] - self.others[s] for s in self.values if s in self.others]
-        if not pairs:
-            return None
-        spread = statistics.stdev(pairs) / len(pairs) ** 0.5 if len(pairs) > 1 else None
-        return Gain(statistics.fmean(pairs), spread, len(pairs))
+        return Gain.of([self.values[s] - self.others[s] for s in self.values if s in self.others])
 
 
 def fill(entries: Iterable[TableEntry], found: Found, paper: Published) -> list[Cell]:
@@ -69,9 +80,6 @@ def fill(entries: Iterable[TableEntry], found: Found, paper: Published) -> list[
         values[_key(entry)] = {s: v for s, v in numbers.items() if v is not None}
     place = found.setting.dataset
     return [_cell(entry, values, paper, place(entry.case.dataset)) for entry in entries]
-
-
-Key = tuple[str, str, str]
 
 
 def _cell(
@@ -108,3 +116,58 @@ def paper_row(row: str) -> str:
 
 def _key(entry: TableEntry) -> Key:
     return entry.part, entry.row, entry.column
+
+
+def measured(run: Result, measure: str) -> float | None:
+    """Return a number of a run by the name of its measure; None: it has none.
+
+    ``round 3`` and ``error in fog`` are read as well.
+    """
+    kind, _, rest = measure.partition(" ")
+    if kind == "round":
+        return _round(run, int(rest))
+    if kind == "error" and rest:
+        return run.errors.get(rest.removeprefix("in "))
+    return MEASURES[measure](run)
+
+
+def _error(run: Result) -> float | None:
+    return run.error
+
+
+def _round(run: Result, number: int) -> float | None:
+    """Return the error of one round; a method that does not learn has the same in all."""
+    if not run.rounds:
+        return run.error
+    return float(run.rounds[number - 1]["error"]) if number <= len(run.rounds) else None
+
+
+def _time(run: Result) -> float | None:
+    """Return the seconds that the paper's whole stream would take at this run's speed."""
+    seconds = run.timing.get("stream")
+    return None if not seconds or not run.samples else seconds * STREAM / run.samples
+
+
+def _bank(run: Result) -> float | None:
+    """Return the space of the images held, in MiB."""
+    if run.memory is None:
+        return None
+    side = _PIXELS.get(str(run.settings["dataset"]), 32)
+    return float(run.memory["size"]) * 3 * side * side / 2**20
+
+
+def _gpu(run: Result) -> float | None:
+    """Return the most that was allocated on the GPU, in MiB."""
+    found = run.host.get("gpu_peak_memory_mib")
+    return float(found) if isinstance(found, int | float) else None
+
+
+MEASURES: Mapping[str, Callable[[Result], float | None]] = {
+    "error": _error,
+    "average": _error,
+    "time": _time,
+    "bank": _bank,
+    "gpu": _gpu,
+}
+# Other work on the machine can only make these larger, so the least over the seeds counts.
+LEAST = ("time", "gpu")

@@ -11,7 +11,7 @@ from multipool.bench.paper.cell import fill
 from multipool.bench.paper.diagnoses import CASE
 from multipool.bench.paper.plan import cases_of, datasets_of, entries_of
 from multipool.bench.paper.published import published
-from multipool.bench.paper.reproduction import Reproduction, machines, write_csv, write_page
+from multipool.bench.paper.reproduction import Reproduction, machines, write_page, write_table
 from multipool.bench.paper.setting import Setting
 from multipool.bench.paper.targets import TARGETS
 from multipool.bench.run.experiment import Experiment
@@ -67,7 +67,7 @@ def reproduce(
         looking = None if collect or setting.dataset(CASE.dataset) in blocked else say
         report = _report(name, setting, found, looking, draw)
         report = replace(report, notes=(*_gaps(name, setting, found, blocked), *report.notes))
-        write_csv(report, out / f"{name}.csv")
+        write_table(report, out / f"{name}.csv")
         write_page(report, out / f"{name}.md")
         reports.append(report)
     return Made(tuple(reports), failed)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from multipool.bench.paper.case import Case
-from multipool.bench.paper.entry import TableEntry
+from multipool.bench.paper.cell import TableEntry
 from multipool.data.corruptions import COMMON
 
 HOSTS = {"RoTTA": "rotta", "PeTTA": "petta", "ResiTTA": "resitta"}

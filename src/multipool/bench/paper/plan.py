@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from multipool.bench.paper.case import Case
-from multipool.bench.paper.entry import TableEntry
+from multipool.bench.paper.cell import TableEntry
 from multipool.bench.paper.grids import GRIDS
 from multipool.bench.paper.setting import Setting
 from multipool.core import write_json

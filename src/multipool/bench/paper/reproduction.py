@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -12,28 +10,7 @@ from multipool.bench.paper.cell import Cell
 from multipool.bench.paper.layout import Block, blocks
 from multipool.bench.paper.setting import Setting
 from multipool.bench.run.result import Result
-from multipool.core import write_text
-
-COLUMNS = (
-    "id",
-    "scale",
-    "dataset",
-    "images of each domain",
-    "part",
-    "row",
-    "column",
-    "seeds",
-    "ours",
-    "std",
-    "statistic",
-    "paper",
-    "ours - paper",
-    "against",
-    "paired difference",
-    "standard error",
-    "paper's difference",
-    "by seed",
-)
+from multipool.core import write_csv, write_text
 
 
 @dataclass(frozen=True)
@@ -85,13 +62,11 @@ def _machine(run: Result) -> str:
     return f"{device}, torch {run.versions.get('torch', '?')}, {precision}, {model}"
 
 
-def write_csv(report: Reproduction, path: Path) -> None:
+def write_table(report: Reproduction, path: Path) -> None:
     """Write a line for every number of ours or of the paper's."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(line for cell in report.cells if (line := _line(report, cell)))
-    write_text(path, text.getvalue())
+    told = [cell for cell in report.cells if not cell.ours is cell.paper is None]
+    lines = [_line(report, cell) for cell in told]
+    write_csv(path, [_line(report, Cell("", "")), *(line.values() for line in lines)])
 
 
 def write_page(report: Reproduction, path: Path) -> None:
@@ -127,9 +102,7 @@ def _bar(words: Sequence[str]) -> str:
     return "| " + " | ".join(words) + " |"
 
 
-def _line(report: Reproduction, cell: Cell) -> dict[str, object] | None:
-    if cell.ours is None and cell.paper is None:
-        return None
+def _line(report: Reproduction, cell: Cell) -> dict[str, object]:
     gain = cell.gain
     return {
         "id": report.name,

@@ -8,10 +8,7 @@ from pathlib import Path
 
 from multipool.bench.paper import derive
 from multipool.bench.paper.cell import Cell
-from multipool.bench.paper.drawings import draw_clusters, draw_scaling
-from multipool.bench.paper.published import Published, published
-from multipool.bench.paper.setting import Setting
-from multipool.bench.paper.watched import (
+from multipool.bench.paper.diagnoses import (
     Draw,
     Drawn,
     content_late,
@@ -19,6 +16,9 @@ from multipool.bench.paper.watched import (
     quality,
     stream_modes,
 )
+from multipool.bench.paper.drawings import draw_clusters, draw_scaling
+from multipool.bench.paper.published import Published, published
+from multipool.bench.paper.setting import Setting
 from multipool.core import unknown
 
 Derive = Callable[[list[Cell], Published], list[Cell]]

@@ -6,7 +6,6 @@ numbers say the same once more, so a grey copy loses nothing.
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multipool.bench.report.summary import NO_MEMORY, Row, Section
-from multipool.core import replacing, write_text
+from multipool.core import replacing, write_csv, write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,9 +83,7 @@ def write_picture(name: str, title: str, folder: Path, draw: Drawing, table: Tab
             figure.savefig(part, format="png", dpi=160, facecolor="white")
     svg = text.getvalue()
     write_text(files[0], svg)
-    rows = io.StringIO()
-    csv.writer(rows, lineterminator="\n").writerows(table)
-    write_text(files[2], rows.getvalue())
+    write_csv(files[2], table)
     return Picture(name, title, svg[svg.index("<svg") :], files)
 
 

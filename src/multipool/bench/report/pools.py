@@ -20,7 +20,7 @@ from multipool.bench.report.figures import (
 )
 from multipool.bench.report.summary import Row, Section
 from multipool.bench.run.result import Result
-from multipool.bench.run.tables import MOST_CHANGES
+from multipool.bench.run.tally import MOST_CHANGES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

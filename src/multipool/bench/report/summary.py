@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,14 @@ class Gain:
     error: float | None  # standard error of the mean difference; None for one seed
     pairs: int
 
+    @classmethod
+    def of(cls, gaps: Sequence[float]) -> Gain | None:
+        """Return the mean of differences, one a seed; None of none."""
+        if not gaps:
+            return None
+        error = statistics.stdev(gaps) / len(gaps) ** 0.5 if len(gaps) > 1 else None
+        return cls(statistics.fmean(gaps), error, len(gaps))
+
 
 @dataclass(frozen=True)
 class Section:
@@ -130,11 +138,7 @@ def sections(runs: Iterable[Result]) -> list[Section]:
 def paired(row: Row, other: Row) -> Gain | None:
     """Return the difference of two rows over the seeds that both have."""
     there = {run.seed: _error(run) for run in other.runs}
-    gaps = [_error(run) - there[run.seed] for run in row.runs if run.seed in there]
-    if not gaps:
-        return None
-    error = statistics.stdev(gaps) / len(gaps) ** 0.5 if len(gaps) > 1 else None
-    return Gain(statistics.fmean(gaps), error, len(gaps))
+    return Gain.of([_error(run) - there[run.seed] for run in row.runs if run.seed in there])
 
 
 def mean(values: Iterable[float | None]) -> float | None:

@@ -16,10 +16,9 @@ import torch
 from multipool.bench.run import checkpoint, claim
 from multipool.bench.run import result as results
 from multipool.bench.run.checkpoint import Checkpoint
-from multipool.bench.run.environment import resolve
+from multipool.bench.run.environment import host, resolve, versions
 from multipool.bench.run.experiment import Experiment
 from multipool.bench.run.loader import Loader, same_weights
-from multipool.bench.run.nothing import nothing
 from multipool.bench.run.result import Result
 from multipool.bench.run.session import Session
 from multipool.core import discard_parts
@@ -138,7 +137,7 @@ def _begin(
     try:
         session = Session(experiment, loader, device, tell, diagnose=diagnose)
     except KeyboardInterrupt:
-        result = nothing(experiment, device)
+        result = _nothing(experiment, device)
         if out is not None and not (out / results.FILE).exists():
             result.write(out)
         raise Interrupted(result) from None
@@ -146,6 +145,21 @@ def _begin(
         session.restore(saved)
     session.seconds["load"] += time.perf_counter() - started
     return session
+
+
+def _nothing(experiment: Experiment, device: torch.device) -> Result:
+    """Return the result of a run that was ended before its first batch."""
+    return Result(
+        error=None,
+        errors={},
+        complete=False,
+        settings=experiment.settings(),
+        versions=versions(),
+        seed=experiment.seed,
+        samples=0,
+        total=0,
+        host=host(device),
+    )
 
 
 def _stream(

@@ -19,8 +19,16 @@ from multipool.bench.run.live import Live
 from multipool.bench.run.loader import Loader, model_digest
 from multipool.bench.run.result import Result
 from multipool.bench.run.sources import source_for
-from multipool.bench.run.tables import MOST_CHANGES, groups, mean, means, named, percent, sizes
-from multipool.bench.run.tally import Tally
+from multipool.bench.run.tally import (
+    MOST_CHANGES,
+    Tally,
+    groups,
+    mean,
+    means,
+    named,
+    percent,
+    sizes,
+)
 from multipool.data import Stream
 
 STRETCH = 640  # samples of one point of the error curve, at most

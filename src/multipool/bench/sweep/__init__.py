@@ -11,9 +11,9 @@ from multipool.bench.sweep.collect import collect_tables
 from multipool.bench.sweep.drive import BACKENDS, Ended, sweep
 from multipool.bench.sweep.grid import expand, read
 from multipool.bench.sweep.ledger import News
-from multipool.bench.sweep.options import Options
 from multipool.bench.sweep.plan import Plan, make_plan, with_trials
 from multipool.bench.sweep.planned import Planned
+from multipool.bench.sweep.work import Options
 
 __all__ = [
     "BACKENDS",

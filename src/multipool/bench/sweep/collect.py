@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -14,7 +12,7 @@ from multipool.bench.report.summary import NO_MEMORY, Row, Section, paired, sect
 from multipool.bench.run import result as results
 from multipool.bench.run.result import Result
 from multipool.bench.sweep.planned import RUNS, label_of
-from multipool.core import write_text
+from multipool.core import write_csv
 
 RESULTS, SUMMARY, DIFFERENCES = "results.csv", "summary.csv", "differences.csv"
 # Settings that have a column of their own whether they vary or not.
@@ -148,8 +146,4 @@ def _rounded(value: float | None, digits: int = 4) -> float | None:
 def _write(path: Path, lines: Sequence[Line]) -> None:
     """Write lines as CSV in one step; what a line does not have is an empty cell."""
     columns = list(dict.fromkeys(name for line in lines for name in line))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    write_text(path, text.getvalue())
+    write_csv(path, [columns, *([line.get(name) for name in columns] for line in lines)])

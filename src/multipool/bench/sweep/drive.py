@@ -10,10 +10,9 @@ from pathlib import Path
 from multipool.bench.sweep.collect import collect_tables
 from multipool.bench.sweep.ledger import SweepLedger, Tell
 from multipool.bench.sweep.local import run_local
-from multipool.bench.sweep.options import Options
 from multipool.bench.sweep.planned import Planned
 from multipool.bench.sweep.ray_backend import run_ray
-from multipool.bench.sweep.work import DONE
+from multipool.bench.sweep.work import DONE, Options
 from multipool.core import lookup
 
 Backend = Callable[[SweepLedger, list[Planned], Options], None]

@@ -20,9 +20,8 @@ import torch
 
 from multipool.bench.run.runner import Progress
 from multipool.bench.sweep.ledger import POLL, SweepLedger
-from multipool.bench.sweep.options import Options
 from multipool.bench.sweep.planned import Planned
-from multipool.bench.sweep.work import STOPPED, execute
+from multipool.bench.sweep.work import STOPPED, Options, execute
 
 _GRACE = 60.0  # seconds that an interrupted worker has to write its checkpoint
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")

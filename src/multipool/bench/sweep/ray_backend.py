@@ -15,9 +15,8 @@ from typing import Any
 from multipool.bench.run import result as results
 from multipool.bench.run.loader import Loader
 from multipool.bench.sweep.ledger import POLL, SweepLedger, mark_shared
-from multipool.bench.sweep.options import Options
 from multipool.bench.sweep.planned import Planned
-from multipool.bench.sweep.work import DONE, Outcome, execute
+from multipool.bench.sweep.work import DONE, Options, Outcome, execute
 
 _GRACE = 60.0  # seconds that interrupted tasks have to write their checkpoints
 

@@ -1,4 +1,4 @@
-"""Do one run of a sweep, whatever happens in it, and say how it ended."""
+"""How a sweep is carried out; one run of it, whatever happens in it, and how that ended."""
 
 from __future__ import annotations
 
@@ -20,6 +20,33 @@ from multipool.bench.sweep.planned import FAILED, Planned, finished
 from multipool.core import write_json
 
 DONE, BROKEN, STOPPED = "done", "failed", "interrupted"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Processes and threads, patience, what a run needs of a cluster; no result depends on them.
+
+    None means: ``workers`` as many as there are GPUs, or cores without one; ``threads`` the cores
+    shared out among them; ``gpus`` one where the cluster has some and the run may use it.
+    """
+
+    workers: int | None = None  # processes of the local backend; several may share a GPU
+    threads: int | None = None  # of each process
+    checkpoint_every: int = CHECKPOINT_EVERY  # batches
+    retries: int = 2  # of a run whose worker died
+    ray_address: str = "auto"
+    cpus: float = 1.0  # a run needs, on a Ray cluster
+    gpus: float | None = None  # a run needs, on a Ray cluster; 0.25: four share one
+
+    def __post_init__(self) -> None:
+        for name, low in (("workers", 1), ("threads", 1), ("checkpoint_every", 0), ("retries", 0)):
+            value = getattr(self, name)
+            if value is not None and value < low:
+                raise ValueError(f"{name} must be at least {low}, got {value}")
+        if not self.cpus > 0:
+            raise ValueError(f"cpus must be greater than 0, got {self.cpus}")
+        if self.gpus is not None and self.gpus < 0:
+            raise ValueError(f"gpus must be at least 0, got {self.gpus}")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multipool.bench.compare.conclude import conclude
+from multipool.bench.compare.judge import conclude
 from multipool.bench.compare.regret import standings
 
 
