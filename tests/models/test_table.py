@@ -164,11 +164,14 @@ def test_resnet26_has_26_layers_as_he_et_al_count_them():
 
 def test_the_transformer_is_the_same_function_as_torchs_own_layers():
     """Attention, order of the norms and pooling against ``nn.TransformerEncoderLayer``."""
+    torch.manual_seed(0)
     model = models.build("vit-small-32", 10, mean=(0, 0, 0), std=(1, 1, 1)).eval()
     images = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        x = model.conv2(nn.functional.gelu(model.conv1(images)))
-        x = x.flatten(2).transpose(1, 2) + model.positions
+        for block in model.blocks:  # which a new model leaves at zero
+            nn.init.normal_(block.proj.weight, std=0.06)
+            nn.init.normal_(block.fc2.weight, std=0.06)
+        x = model.stem(images).flatten(2).transpose(1, 2) + model.positions
         for block in model.blocks:
             layer = nn.TransformerEncoderLayer(
                 256, 4, 512, 0.0, nn.functional.gelu, batch_first=True, norm_first=True
@@ -181,6 +184,15 @@ def test_the_transformer_is_the_same_function_as_torchs_own_layers():
             x = layer(x)
         expected = model.fc(model.norm(x).mean(dim=1))
         assert torch.allclose(model(images), expected, atol=1e-5)
+
+
+def test_a_new_transformer_lets_the_stem_through():
+    model = models.build("vit-small-32", 10, mean=(0.5,) * 3, std=(0.25,) * 3).eval()
+    images = torch.rand(8, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        tokens = model.stem(model.normalise(images)).flatten(2).transpose(1, 2)
+        assert 0.3 < float(tokens.std()) < 3
+        assert torch.equal(model.blocks(tokens), tokens)
 
 
 def test_the_transformer_says_which_size_it_takes():

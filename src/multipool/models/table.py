@@ -138,7 +138,7 @@ def _initialise(model: nn.Module, generator: torch.Generator) -> None:
         elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm):
             module.reset_parameters()
         elif isinstance(module, VisionTransformer):
-            nn.init.normal_(module.positions, std=0.02, generator=generator)
+            continue  # its own parameters are filled below, when its layers are
         elif isinstance(module, WeightNormLinear):
             _uniform(module.weight_v, module.in_features, generator)
             with torch.no_grad():
@@ -149,6 +149,8 @@ def _initialise(model: nn.Module, generator: torch.Generator) -> None:
             nn.init.zeros_(module.bias)
         elif [*module.parameters(recurse=False), *_saved_buffers(module)]:
             _reset(module)
+    if isinstance(model, VisionTransformer):
+        model.initialise(generator)
 
 
 def _saved_buffers(module: nn.Module) -> list[torch.Tensor]:

@@ -1,7 +1,7 @@
 """A small vision transformer (Dosovitskiy et al., ICLR 2021) for 32 px images.
 
-Two convolutions of stride 2 make the patches (Xiao et al., NeurIPS 2021): without them a
-transformer needs far more images than CIFAR has. All its normalisation layers are LayerNorm.
+Four convolutions make the patches (Xiao et al., NeurIPS 2021): without them a transformer needs
+far more images than CIFAR has. All its normalisation layers are LayerNorm.
 """
 
 from __future__ import annotations
@@ -28,8 +28,15 @@ class VisionTransformer(nn.Module):
         super().__init__()
         self.side = side
         self.normalise = Normalise()
-        self.conv1 = nn.Conv2d(3, width // 2, 3, stride=2, padding=1)
-        self.conv2 = nn.Conv2d(width // 2, width, 3, stride=2, padding=1)
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, width // 4, 3, padding=1),
+            nn.GELU(),
+            nn.Conv2d(width // 4, width // 2, 3, stride=2, padding=1),
+            nn.GELU(),
+            nn.Conv2d(width // 2, width // 2, 3, padding=1),
+            nn.GELU(),
+            nn.Conv2d(width // 2, width, 3, stride=2, padding=1),
+        )
         self.positions = nn.Parameter(torch.empty(1, (side // 4) ** 2, width))
         self.blocks = nn.Sequential(*(_Block(width, heads, expansion) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
@@ -43,10 +50,26 @@ class VisionTransformer(nn.Module):
                 f"this transformer takes images of {self.side} x {self.side} pixels, "
                 f"got {height} x {width}; scale them first"
             )
-        x = self.conv2(F.gelu(self.conv1(self.normalise(images))))
+        x = self.stem(self.normalise(images))
         x = x.flatten(2).transpose(1, 2) + self.positions  # (B, tokens, width)
         x = self.norm(self.blocks(x))
         return self.fc(x.mean(dim=1))  # (B, width) features
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator) -> None:
+        """Start as the stem alone: its output of order one, and every block adds nothing yet.
+
+        Blocks that add their noise from the first step on drown what the stem says: with the scales
+        that the other architectures start from, the tokens of an image begin nearly equal.
+        """
+        for layer in self.stem:
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
+        nn.init.normal_(self.positions, std=0.1, generator=generator)
+        for block in self.modules():
+            if isinstance(block, _Block):
+                nn.init.zeros_(block.proj.weight)
+                nn.init.zeros_(block.fc2.weight)
 
 
 class _Block(nn.Module):

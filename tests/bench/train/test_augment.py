@@ -125,6 +125,6 @@ def test_randaugment_changes_most_images_and_stays_in_range():
     out = randaugment(images, seeded())
     assert out.shape == images.shape
     assert 0 <= float(out.min()) <= float(out.max()) <= 1 + 1e-6
-    assert (out != images).flatten(1).any(dim=1).sum() > 35
+    assert (out != images).flatten(1).any(dim=1).sum() > 25
     assert torch.equal(out, randaugment(images, seeded()))
     assert not torch.equal(out, randaugment(images, seeded(1)))

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 _CHAINS, _DEPTH, _LEVEL = 3, 3, 3.0  # AugMix's width, longest chain and severity (of 10)
 _OPERATIONS = 9
-_ROUNDS, _STRONGEST = 2, 9.0  # RandAugment's operations an image, and their magnitude (of 10)
+_STRONGEST = 5.0  # RandAugment's magnitude (of 10)
 _ROTATE, _SHEAR_X, _SHEAR_Y, _SHIFT_X, _SHIFT_Y = range(5)
 _AUTOCONTRAST, _EQUALIZE, _POSTERIZE, _SOLARIZE = range(5, 9)
 
@@ -73,17 +73,15 @@ def augmix(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def randaugment(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Return images ``(B, 3, H, W)`` in [0, 1] after two operations each, of any strength to 9.
+    """Return images ``(B, 3, H, W)`` in [0, 1], each after one operation of any strength to 5.
 
     RandAugment (Cubuk et al., NeurIPS 2020) with AugMix's nine operations, which leave out those
     that are corruptions of the test sets: brightness, contrast, colour and sharpness.
     """
-    for _ in range(_ROUNDS):
-        operation = torch.randint(0, _OPERATIONS, (len(images),), generator=generator)
-        level = torch.empty(len(images)).uniform_(0.1, _STRONGEST, generator=generator)
-        sign = torch.where(torch.rand(len(images), generator=generator) < 0.5, -1.0, 1.0)
-        images = _apply(images, operation, level, sign)
-    return images
+    operation = torch.randint(0, _OPERATIONS, (len(images),), generator=generator)
+    level = torch.empty(len(images)).uniform_(0.1, _STRONGEST, generator=generator)
+    sign = torch.where(torch.rand(len(images), generator=generator) < 0.5, -1.0, 1.0)
+    return _apply(images, operation, level, sign)
 
 
 def _apply(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
