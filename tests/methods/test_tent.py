@@ -1,10 +1,13 @@
 """TENT against methods.md 3.4, and on networks without BatchNorm."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
 from multipool.methods import adapt, load
+from multipool.ops import Group, batch
 
 
 def literal_entropy(z):
@@ -29,6 +32,54 @@ def test_ten_steps_do_what_the_definition_does(tiny_net, batch_copy, drift, asse
 
     adapter = adapt(tiny_net, "tent", guard=False, options={"optimizer": kind})
     assert_follows(adapter, reference, drift(), affine)
+
+
+def literal_opinion(z):
+    """COME: beliefs and what is not known, the logits' norm held."""
+    norm = z.norm(dim=1, keepdim=True)
+    evidence = (z / norm * norm.detach()).exp()
+    strength = evidence.sum(1, keepdim=True) + z.shape[1]
+    shares = torch.cat([evidence, torch.full_like(strength, z.shape[1])], 1) / strength + 1e-7
+    return -(shares * shares.log()).sum(1)
+
+
+def test_with_come_it_minimises_the_entropy_of_opinion(tiny_net, batch_copy, drift, assert_follows):
+    net, affine = batch_copy(tiny_net)
+    optimizer = torch.optim.Adam(affine, lr=1e-3)
+
+    def reference(x):
+        z = net(x)
+        optimizer.zero_grad()
+        literal_opinion(z).mean().backward()
+        optimizer.step()
+        return z.detach()
+
+    adapter = adapt(tiny_net, "tent", guard=False, options={"loss": "come"})
+    assert_follows(adapter, reference, drift(), affine)
+
+
+@pytest.mark.parametrize("name", ["eata"])
+def test_with_come_others_select_and_learn_by_it_too(tiny_net, make_images, name):
+    """One step of SGD from the source: the selection's and the loss's entropies are COME's."""
+    margin = 0.06
+    options = {"loss": "come", "entropy_margin": margin, "lr": 0.1}
+    if name == "eata":
+        options |= {"redundancy": 2.0, "fisher_weight": 0.0, "optimizer": "sgd"}
+    else:
+        options |= {"recovery": 0.0, "radius": 0.0}
+    adapter = adapt(tiny_net, name, source=[make_images(64)], guard=False, options=options)
+    x = make_images(48, seed=5)
+    student = adapter.network.source.copy(trainable=True)
+    (z,) = adapter.network.run(Group(x, student, batch))
+    doubt, limit = literal_opinion(z), margin * math.log(5)
+    chosen = doubt < limit
+    assert 0 < int(chosen.sum()) < 48, "the filter was not put to the test"
+    weights = torch.exp(limit - doubt.detach()) if name == "eata" else torch.ones(48)
+    slope = student.gradient((weights * doubt)[chosen].mean())
+    factor = 1.9 if name == "eata" else 1.0  # Nesterov's first step is 1 + momentum
+    adapter(x)
+    moved = adapter.method.student.affine - adapter.network.source.affine
+    torch.testing.assert_close(moved, -0.1 * factor * slope, rtol=1e-3, atol=1e-6)
 
 
 def layered(kind):

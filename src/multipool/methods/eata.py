@@ -15,9 +15,9 @@ from torch.nn import functional as F
 
 from multipool.core import lookup
 from multipool.engine import Context, Kept, OnePass, tensor_pass
-from multipool.ops import entropy
 from multipool.ops.masked import masked_mean
 from multipool.ops.optimise import OPTIMIZERS, step_where
+from multipool.ops.probability import ENTROPIES
 
 _AVERAGE_RATE = 0.1  # share of the batch in each update of the average prediction
 
@@ -33,22 +33,30 @@ class EATAConfig:
     fisher_weight: float = 1.0  # beta
     fisher_images: int = 2000  # of the source, the first ones
     fisher_batch: int = 64  # images in each squared gradient: the size of the test batches
+    loss: str = "entropy"  # or come: selected, weighted and minimised is the conservative entropy
 
     def __post_init__(self) -> None:
         lookup(OPTIMIZERS, self.optimizer, "optimizer of eata")
+        lookup(ENTROPIES, self.loss, "loss of eata")
 
 
 class Selection:
     """Which samples are worth learning from: reliable ones that say something new.
 
     ``margin`` is the share of the largest entropy below which a sample is reliable, ``redundancy``
-    the cosine to the average prediction from which on it says nothing new.
+    the cosine to the average prediction from which on it says nothing new, ``loss`` the entropy.
     """
 
     def __init__(
-        self, num_classes: int, margin: float, redundancy: float, device: torch.device
+        self,
+        num_classes: int,
+        margin: float,
+        redundancy: float,
+        device: torch.device,
+        loss: str = "entropy",
     ) -> None:
         self.limit, self.redundancy = margin * math.log(num_classes), redundancy
+        self.entropy = ENTROPIES[loss]
         # All zero until a first sample has passed: nothing resembles it, so all pass.
         self.average = torch.zeros(num_classes, device=device)
 
@@ -57,7 +65,7 @@ class Selection:
 
         Moves the average prediction.
         """
-        doubt = entropy(logits)
+        doubt = self.entropy(logits)
         with torch.no_grad():
             p = logits.softmax(dim=1)
             familiar = F.cosine_similarity(self.average[None], p, dim=1).abs()
@@ -89,7 +97,7 @@ class EATA(OnePass):
         self.student = self.anchor.copy(trainable=True)
         self.optimizer = OPTIMIZERS[config.optimizer](self.student.affine, config.lr)
         self.selection = Selection(
-            self.num_classes, config.entropy_margin, config.redundancy, self.device
+            self.num_classes, config.entropy_margin, config.redundancy, self.device, config.loss
         )
         self.fisher = self.source.fisher(
             self.student, images=config.fisher_images, size=config.fisher_batch

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from multipool.core import lookup
 from multipool.engine import Context, OnePass, tensor_pass
-from multipool.ops import entropy
 from multipool.ops.optimise import OPTIMIZERS
+from multipool.ops.probability import ENTROPIES
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,11 @@ class TENTConfig:
 
     lr: float = 1e-3
     optimizer: str = "adam"  # adam or sgd
+    loss: str = "entropy"  # or come: the conservative entropy of Zhang et al., ICLR 2025
 
     def __post_init__(self) -> None:
         lookup(OPTIMIZERS, self.optimizer, "optimizer of tent")
+        lookup(ENTROPIES, self.loss, "loss of tent")
 
 
 class TENT(OnePass):
@@ -39,8 +41,8 @@ class TENT(OnePass):
         self.optimizer = OPTIMIZERS[config.optimizer](self.student.affine, config.lr)
 
     def loss(self, logits: Tensor) -> Tensor:
-        """Return the mean entropy."""
-        return entropy(logits).mean()
+        """Return the mean entropy, of either kind."""
+        return ENTROPIES[self.config.loss](logits).mean()
 
     @tensor_pass
     def train_pass(self, images: Tensor, *more: Tensor) -> tuple[Tensor, ...]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import Tensor
+
+_FLOOR = 1e-7  # added to every share of an opinion, as in COME's release
 
 
 def entropy(logits: Tensor) -> Tensor:
@@ -12,6 +17,28 @@ def entropy(logits: Tensor) -> Tensor:
     """
     log_p = logits.log_softmax(dim=1)
     return -(log_p.exp() * log_p).sum(dim=1)
+
+
+def conservative_entropy(logits: Tensor) -> Tensor:
+    """Return COME's entropy of opinion: over the L classes and what is not known, ``(B,)``.
+
+    Zhang et al., COME: Test-time Adaption by Conservatively Minimizing Entropy, ICLR 2025. Beliefs
+    exp(z_c) / S and the uncertainty mass L / S, S = sum_c exp(z_c) + L, are the softmax of the
+    logits and one more of ln L. The norm of the logits is held: its gradient is cut, so that
+    minimising cannot make a sample surer by scaling it. The release writes 1000 for L, its only
+    number of classes.
+
+    >>> conservative_entropy(torch.zeros(1, 2)).round(decimals=4)  # shares 1/4, 1/4, 1/2
+    tensor([1.0397])
+    """
+    norm = torch.linalg.vector_norm(logits, dim=1, keepdim=True).clamp_min(1e-12)
+    held = logits / norm * norm.detach()
+    unknown = torch.full_like(held[:, :1], math.log(logits.shape[1]))
+    shares = torch.cat([held, unknown], dim=1).softmax(dim=1) + _FLOOR  # (B, L + 1)
+    return -(shares * shares.log()).sum(dim=1)
+
+
+ENTROPIES = {"entropy": entropy, "come": conservative_entropy}  # what may be minimised
 
 
 def uncertainty(logits: Tensor) -> Tensor:
@@ -26,7 +53,6 @@ def uncertainty(logits: Tensor) -> Tensor:
 def soft_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Return CE(p, z) = -sum_c p_c log softmax(z)_c for target probabilities ``(B, L)``, ``(B,)``.
 
-    >>> import torch
     >>> soft_cross_entropy(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]])).round(decimals=4)
     tensor([0.6931])
     """
