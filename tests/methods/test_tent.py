@@ -58,7 +58,7 @@ def test_with_come_it_minimises_the_entropy_of_opinion(tiny_net, batch_copy, dri
     assert_follows(adapter, reference, drift(), affine)
 
 
-@pytest.mark.parametrize("name", ["eata"])
+@pytest.mark.parametrize("name", ["eata", "sar"])
 def test_with_come_others_select_and_learn_by_it_too(tiny_net, make_images, name):
     """One step of SGD from the source: the selection's and the loss's entropies are COME's."""
     margin = 0.06

@@ -22,6 +22,7 @@ from multipool.methods.resitta import ResiTTA
 from multipool.methods.rmt import RMT
 from multipool.methods.roid import ROID
 from multipool.methods.rotta import RoTTA
+from multipool.methods.sar import SAR
 from multipool.methods.source import Source
 from multipool.methods.tent import TENT
 from multipool.methods.tribe import TRIBE
@@ -47,6 +48,7 @@ BUILT_IN: dict[str, type[Method]] = {
     "petta": PeTTA,
     "resitta": ResiTTA,
     "unmix-tns": UnMixTNS,
+    "sar": SAR,
 }
 
 
