@@ -76,7 +76,7 @@ FAULTS = {
 }
 # No gradient and no view to break.
 NOTHING_LEARNED = ("multipool", "source", "bn", "lame", "neo", "unmix-tns")
-SELECTIVE = ("eata", "rdumb", "mecta")  # take no step where no sample is worth it
+SELECTIVE = ("eata", "rdumb", "mecta", "deyo")  # take no step where no sample is worth it
 OPTIONS = {"cotta": {"confidence": 1.0, "views": 4}}  # views in every batch
 
 

@@ -149,6 +149,7 @@ class Tall(nn.Module):
 def test_the_top_of_a_resnet_is_not_trained(tiny_net, make_images, name):
     options = {
         "sar": OPTIONS,
+        "deyo": {"drop": -1.0, "entropy_margin": 1.0},
     }
     adapter = adapt(Tall(tiny_net), name, guard=False, options=options[name])
     for seed in range(3):

@@ -9,6 +9,7 @@ from multipool.core import Table
 from multipool.engine import Method
 from multipool.methods.bn import BN
 from multipool.methods.cotta import CoTTA
+from multipool.methods.deyo import DeYO
 from multipool.methods.eata import EATA
 from multipool.methods.lame import LAME
 from multipool.methods.mecta import MECTA
@@ -49,6 +50,7 @@ BUILT_IN: dict[str, type[Method]] = {
     "resitta": ResiTTA,
     "unmix-tns": UnMixTNS,
     "sar": SAR,
+    "deyo": DeYO,
 }
 
 
