@@ -7,7 +7,9 @@ Weighting, and Prior Correction, WACV 2024. Numbers compared with the authors' r
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,14 +40,12 @@ class ROIDConfig:
         lookup(OPTIMIZERS, self.optimizer, "optimizer of roid")
 
 
-class ROID(OnePass):
-    """Trains on the diverse half of a batch and on its view, then leans back to the source."""
+class DiverseSelfTraining(OnePass):
+    """Trains on the diverse half of a batch and on its view; what comes then is the method's."""
 
-    name = "roid"
-    Config = ROIDConfig
     view = View(reflect=True)
 
-    def __init__(self, context: Context, config: ROIDConfig) -> None:
+    def __init__(self, context: Context, config: Any) -> None:  # noqa: ANN401
         super().__init__(context, config)
         self.anchor = self.network.require_source(self.name)
         self.student = self.anchor.copy(trainable=True)
@@ -83,12 +83,27 @@ class ROID(OnePass):
         step_where(self.optimizer, self.student.gradient(loss), go)
         with torch.no_grad():
             self.average.lerp_(mean, self.config.average_rate * go)
-            self.student.affine.lerp_(self.anchor.affine, self.config.source_pull * go)
+            self.settle(go)
         return loss.detach(), logits.detach()
+
+    @abstractmethod
+    def settle(self, go: Tensor) -> None:
+        """Change the parameters just learned, without gradients; not where ``go`` is False."""
 
     def view_logits(self, view: Tensor, wanted: Tensor) -> Tensor:
         """Return the logits ``(B, L)`` of the wanted views, normalised among themselves."""
         return run_some(self.network, view, self.student, wanted)
+
+
+class ROID(DiverseSelfTraining):
+    """Leans back to the source after every step."""
+
+    name = "roid"
+    Config = ROIDConfig
+
+    def settle(self, go: Tensor) -> None:
+        """Move the parameters a little towards the source's."""
+        self.student.affine.lerp_(self.anchor.affine, self.config.source_pull * go)
 
 
 def soft_likelihood_ratio(logits: Tensor) -> Tensor:

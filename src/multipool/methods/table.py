@@ -8,6 +8,7 @@ from dataclasses import is_dataclass
 from multipool.core import Table
 from multipool.engine import Method
 from multipool.methods.bn import BN
+from multipool.methods.cmf import CMF
 from multipool.methods.cotta import CoTTA
 from multipool.methods.deyo import DeYO
 from multipool.methods.eata import EATA
@@ -51,6 +52,7 @@ BUILT_IN: dict[str, type[Method]] = {
     "unmix-tns": UnMixTNS,
     "sar": SAR,
     "deyo": DeYO,
+    "cmf": CMF,
 }
 
 

@@ -66,6 +66,7 @@ HYPERPARAMETERS: dict[str, dict[str, Mapping[str, object]]] = {
     "resitta": {"imagenet-c": {"lr": 1e-6}, "domainnet126": {"lr": 1e-6}},
     "sar": {"imagenet-c": {"lr": 2.5e-4}, "domainnet126": {"lr": 2.5e-4}},
     "deyo": {"imagenet-c": _SGD, "domainnet126": _SGD},
+    "cmf": {"imagenet-c": _SGD, "domainnet126": _SGD},
     "unmix-tns": {"imagenet-c": {"reference_batch": 16}},  # the size it was published for
 }
 
