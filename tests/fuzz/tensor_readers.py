@@ -15,7 +15,7 @@ import multipool
 from multipool import models
 from multipool.bench.run import checkpoint
 from multipool.engine import statistics
-from multipool.models import MODELS, Architecture
+from multipool.models import MODELS, Architecture, Normalise
 
 
 class Small(nn.Module):
@@ -25,7 +25,7 @@ class Small(nn.Module):
         super().__init__()
         self.conv, self.bn = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4)
         self.fc = nn.Linear(4, num_classes)
-        self.normalise: nn.Module = nn.Identity()
+        self.normalise = Normalise()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = torch.relu(self.bn(self.conv(self.normalise(x))))
