@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from multipool.memory import build
 from multipool.methods import adapt, load
-from multipool.methods.multipool.rules import trust
+from multipool.methods.multipool.rules import effective_samples, trust
 from multipool.ops import Network
 
 GROWN = {"young": 0, "update_every": 32}  # no pool is young: no image moves its own statistics
@@ -55,10 +55,24 @@ def literally(net, images, own, rate, weights, share):
     return logits, torch.cat([twin.bn1.own, twin.bn2.own, twin.bn3.own])
 
 
-def mixed(method, pool):
-    """Return what a pool normalises with, by hand: (1 - trust) source + trust its own."""
-    share = trust(method.accounts.counts[pool], method.config.likeness, method.config.prior)
-    return (1 - share) * method.home + share * method.own[pool]
+class Before:
+    """A pool as it was before a batch, which is routed before it is answered."""
+
+    def __init__(self, method, pool=0):
+        self.method, self.pool, self.own = method, pool, method.own[pool].clone()
+        self.counts, self.degree = method.accounts.counts[pool].copy(), method.correlation.degree
+
+    def share(self, more=0.0):
+        """Return the trust, by hand, of what was known and ``more``, after the batch was routed."""
+        config, method = self.method.config, self.method
+        samples = effective_samples(self.counts + more, config.likeness * self.degree)
+        centre = method.router.centres[self.pool] @ method.router._whitener()
+        shift = (centre**2).mean() - 1 / method.router.weights[self.pool]
+        return trust(samples, shift if method.router.covariance.any() else 1.0, config.prior)
+
+    def mixed(self):
+        """Return what the pool normalises with: (1 - trust) source + trust its own."""
+        return torch.lerp(self.method.home, self.own, self.share())
 
 
 def equal_states(one, other):
@@ -72,10 +86,12 @@ def test_a_batch_of_one_pool_is_an_eval_pass_with_its_statistics(make_net, strea
     adapter(batches[1])
     method = adapter.method
     assert (method.own[0] - method.home).abs().max() > 0.05
+    before = Before(method)
+    found = adapter(batches[2])
     with torch.no_grad():
-        expected = with_statistics(make_net(), mixed(method, 0))(batches[2])
+        expected = with_statistics(make_net(), before.mixed())(batches[2])
         assert not torch.allclose(expected, make_net()(batches[2]), atol=0.05)
-    torch.testing.assert_close(adapter(batches[2]), expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_batch_of_two_pools_has_for_each_image_the_statistics_of_its_own(make_net, stream):
@@ -84,27 +100,28 @@ def test_a_batch_of_two_pools_has_for_each_image_the_statistics_of_its_own(make_
     for x in batches:
         adapter(x)
     plain, striped = batches[1][:20], batches[4][:20]
+    before = [Before(adapter.method, pool) for pool in (1, 0)]
+    found = adapter(torch.cat([striped, plain]))
     expected = []
     with torch.no_grad():
-        for pool, images in ((1, striped), (0, plain)):
-            expected.append(with_statistics(make_net(), mixed(adapter.method, pool))(images))
-    found = adapter.predict(torch.cat([striped, plain]))
+        for pool, images in zip(before, (striped, plain), strict=True):
+            expected.append(with_statistics(make_net(), pool.mixed())(images))
     torch.testing.assert_close(found, torch.cat(expected), rtol=1e-4, atol=1e-4)
 
 
 def test_a_young_pool_answers_with_statistics_that_the_batch_has_moved(make_net, stream):
     adapter, net = adapt(make_net(), decode="none"), make_net()
-    method, config = adapter.method, adapter.config
     for t, x in enumerate(stream(3)):
-        known = method.accounts.counts[0].copy()
+        before = Before(adapter.method)
+        found = adapter(x)
         with torch.no_grad():
-            labels = with_statistics(net, mixed(method, 0))(x).argmax(dim=1)
+            labels = with_statistics(net, before.mixed())(x).argmax(dim=1)
         counts = torch.bincount(labels, minlength=5)
-        weights = 1 / counts[labels].float()  # every class counts the same
-        share = trust(known + counts.double().numpy(), config.likeness, config.prior)
-        own, rate = method.own[0].clone(), 1 / (1 + t)
-        expected, _ = literally(net, x, own, rate, weights / weights.sum(), share)
-        torch.testing.assert_close(adapter(x), expected, rtol=1e-4, atol=1e-4)
+        # Every class counts the same in a correlated stream, every image in another.
+        weights = (1 / counts[labels].float()) ** before.degree
+        share, rate = before.share(counts.double().numpy()), 1 / (1 + t)
+        expected, _ = literally(net, x, before.own, rate, weights / weights.sum(), share)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_pool_that_takes_the_place_of_another_starts_from_the_source(make_net, stream):
@@ -131,7 +148,7 @@ def test_updates_move_the_statistics_to_the_banks_as_a_mean_at_first(make_net, s
     own = method.home
     for t, x in enumerate(stream(3)):
         adapter(x)
-        share = trust(method.accounts.counts[0], 0.6, 32.0)
+        share = Before(method).share()
         _, own = literally(net, x[-20:], own, 1 / (1 + t), even, share)
         torch.testing.assert_close(method.own[0], own, rtol=1e-4, atol=1e-4)
     assert torch.equal(method.own[1], method.home)
@@ -143,7 +160,7 @@ def test_an_old_pool_moves_by_the_least_rate(make_net, stream):
     for x in batches:
         before = method.own[0].clone()
         adapter(x)
-    share = trust(method.accounts.counts[0], 0.6, 32.0)
+    share = Before(method).share()
     even = torch.full((20,), 1 / 20)
     _, expected = literally(make_net(), batches[2][-20:], before, 0.4, even, share)
     torch.testing.assert_close(method.own[0], expected, rtol=1e-4, atol=1e-4)

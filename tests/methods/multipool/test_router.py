@@ -36,7 +36,7 @@ def follow(router, points, size=64):
     """Return the pool of every point, and all events with the index of their batch's first."""
     pools, events = [], []
     for start in range(0, len(points), size):
-        route = router.route(points[start : start + size])
+        route = router.sort(points[start : start + size], router.look())
         pools.append(route.pools)
         events += [(start, event) for event in route.events]
     return np.concatenate(pools), events
@@ -145,7 +145,7 @@ def test_pools_that_have_come_together_are_merged_into_the_older():
     middle = (own.centres[0] + own.centres[1]) / 2
     own.centres[0] += 0.9 * (middle - own.centres[0])
     own.centres[1] += 0.9 * (middle - own.centres[1])
-    route = own.route(world.images(0, 8))
+    route = own.sort(world.images(0, 8), own.look())
     assert route.events == [Event("merged", 0, 1)]  # the last image's pool is the one kept
     np.testing.assert_allclose(own.centres[0], middle, atol=0.3)
     assert set(route.pools.tolist()) == {0}
@@ -218,3 +218,23 @@ def test_pools_just_begun_are_those_created_and_both_parts_of_a_split():
     ]
     assert fresh_pools(events) == {1, 3, 4}
     assert fresh_pools([]) == set()
+
+
+def test_where_classes_come_in_runs_a_new_domain_must_be_farther_off():
+    world = World(2)
+    known, other = world.images(0, 256, gap=0.0), world.images(1, 64, gap=0.65)
+    found = []
+    for runs in (0.0, 0.5):
+        own = router()
+        follow(own, known)
+        found.append([e.kind for e in own.sort(other, own.look(), runs).events])
+    assert found == [["created"], []]
+
+
+@pytest.mark.parametrize("gap", [0.5, 1.0, 2.0])
+def test_the_shift_of_a_pool_is_its_squared_distance_from_the_source(gap):
+    own = router()
+    assert own.shift(0) == 1.0, "nothing is known yet"
+    follow(own, World(3).images(4, 2048, gap))
+    assert own.shift(0) == pytest.approx(gap**2, rel=0.25)
+    assert own.shift(1) == 1.0

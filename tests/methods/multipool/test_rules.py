@@ -152,15 +152,20 @@ def test_effective_samples_are_no_more_than_the_samples_and_fewer_if_more_alike(
     assert effective_samples(2 * counts, likeness) >= found - 1e-9
 
 
-def test_trust_by_hand_and_growing_with_samples_and_with_classes():
-    assert trust(np.array([8.0, 8.0]), 0.0, 16.0) == pytest.approx(0.5)
-    assert trust(np.array([10.0, 0.0]), 0.5, 32.0) == pytest.approx((10 / 5.5) / (10 / 5.5 + 32))
-    even = [trust(np.full(10, n), 0.6, 32.0) for n in (1.0, 2.0, 8.0, 64.0)]
-    assert even == sorted(even)
-    assert len(set(even)) == 4
-    one_class = np.zeros(10)
-    one_class[3] = 80.0
-    assert trust(one_class, 0.6, 32.0) < even[2] < 1
+def test_trust_weighs_an_error_of_one_in_n_against_the_shift():
+    assert trust(16.0, 1.0, 16.0) == pytest.approx(0.5)
+    assert trust(10.0, 0.5, 16.0) == pytest.approx(5 / 21)
+    assert trust(0.0, 4.0, 16.0) == 0
+    assert trust(10.0, -0.2, 16.0) == trust(10.0, 0.05, 16.0) > 0
+
+
+@given(n=st.floats(0.1, 1e4), shift=st.floats(0.1, 50), prior=st.floats(0.1, 100))
+def test_trust_grows_with_samples_and_with_the_shift_and_shrinks_with_the_prior(n, shift, prior):
+    found = trust(n, shift, prior)
+    assert 0 < found < 1
+    assert trust(2 * n, shift, prior) > found
+    assert trust(n, 2 * shift, prior) > found
+    assert trust(n, shift, 2 * prior) < found
 
 
 def test_the_projection_is_orthogonal_and_always_the_same():

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from multipool.methods.multipool.events import Event
+from multipool.methods.multipool.records import saved, sound
 
+_NAMES = ("counts", "updates", "waiting", "events")
 KINDS = ("created", "recalled", "merged", "split")
 
 
@@ -56,23 +57,16 @@ class Accounts:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return all counts."""
-        return {name: torch.from_numpy(getattr(self, name).copy()) for name in self._arrays()}
+        return saved(self, _NAMES)
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over saved counts, or raise ``ValueError`` and stay as it was."""
-        for name in self._arrays():
-            own, given = getattr(self, name), state.get(name)
-            sound = given is not None and given.shape == own.shape and bool((given >= 0).all())
-            if not sound:
-                raise ValueError(f"the pools' state has no sound '{name}' of shape {own.shape}")
-        for name in self._arrays():
-            own = getattr(self, name)
-            own[...] = state[name].numpy().astype(own.dtype)
+        found = sound(self, _NAMES, state, "pools'")
+        for name, values in found.items():
+            if (values < 0).any():
+                raise ValueError(f"the pools' state has no sound '{name}': some are below zero")
+        vars(self).update(found)
 
     def _close(self, pool: int) -> None:
         self.counts[pool] = 0
         self.updates[pool] = self.waiting[pool] = 0
-
-    @staticmethod
-    def _arrays() -> tuple[str, ...]:
-        return ("counts", "updates", "waiting", "events")

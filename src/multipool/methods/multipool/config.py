@@ -10,13 +10,14 @@ class MultiPoolConfig:
     """One setting for every dataset, model and stream; chosen on the four extra corruptions."""
 
     most: int = 16  # pools
-    new: float = 0.25  # squared distance per dimension of a new domain; see rules.py
+    new: float = 0.15  # squared distance per dimension of a new domain; see rules.py
+    runs: float = 0.1  # more, where classes come in runs, which look like domains
     same: float = 0.08  # of two pools that are one
     mixed: float = 0.33  # nats a sample that say a pool holds two domains
     depth: float = 0.4  # of the normalisation layer that describes images, 0 the first, 1 the last
     width: int = 96  # numbers that describe an image
-    prior: float = 32.0  # samples that the source's statistics are worth
-    likeness: float = 0.6  # correlation of samples of one class
+    prior: float = 16.0  # samples that the source's statistics are worth, at a distance of 1
+    likeness: float = 0.6  # correlation of samples of one class, where they come in runs
     rate: float = 0.05  # least share of the bank in each statistics update
     young: int = 512  # samples below which a pool is updated whenever it is used
     update_every: int = 128  # samples of an older pool

@@ -23,10 +23,11 @@ from multipool.engine.bank import WatchedBank
 from multipool.engine.method import Record
 from multipool.methods.multipool.accounts import KINDS, Accounts, PoolInfo
 from multipool.methods.multipool.config import MultiPoolConfig
+from multipool.methods.multipool.correlation import Correlation
 from multipool.methods.multipool.events import Event, Route, fresh_pools
 from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.router import WINDOW, Router
-from multipool.methods.multipool.rules import Floats, Ints, trust
+from multipool.methods.multipool.rules import Floats, Ints, effective_samples, trust
 from multipool.ops import uncertainty
 from multipool.ops.host import Arriving, sent
 
@@ -67,6 +68,7 @@ class MultiPool(PoolPasses):
         most, width = config.most, self.projection.shape[1]
         self.router = Router(width, most, config.new, config.same, config.mixed)
         self.accounts = Accounts(most, self.num_classes)
+        self.correlation = Correlation(most, self.num_classes)
         self._pools = [self.bank] + [self.bank.twin() for _ in range(most - 1)]
 
     def keeps(self) -> Kept:
@@ -80,8 +82,14 @@ class MultiPool(PoolPasses):
         return {f"bank{i}": bank for i, bank in enumerate(self._pools)}
 
     def records(self) -> dict[str, Record]:
-        """Return the router and what is counted."""
-        return {} if self.branch is None else {"router": self.router, "accounts": self.accounts}
+        """Return the router, what is counted, and how correlated the stream is."""
+        if self.branch is None:
+            return {}
+        return {
+            "router": self.router,
+            "accounts": self.accounts,
+            "correlation": self.correlation,
+        }
 
     def facts(self) -> dict[str, object]:
         """Return what happened to the pools so far, and how many there are."""
@@ -103,7 +111,7 @@ class MultiPool(PoolPasses):
                 last_used=int(router.used[p]),
                 active=p == router.active,
                 share=float(router.samples[p]) / max(1, int(router.numbers[0])),
-                trust=self._trust(self.accounts.counts[p]),
+                trust=self._trust(p, self.accounts.counts[p], router),
                 bank=f"bank{p}",
             )
             for p in order
@@ -120,10 +128,11 @@ class MultiPool(PoolPasses):
         guess = self._guess(images)
         router = self.router.copy()
         events = router.look()
-        route = router.sort(described.wait().numpy(), events)
+        runs = self.config.runs * self.correlation.degree
+        route = router.sort(described.wait().numpy(), events, runs)
         fresh = fresh_pools(route.events)
-        answer = self._answer(images, route.pools, fresh, guess)
-        answer = self._with_young(images, answer, route.pools, fresh)
+        answer = self._answer(images, route.pools, fresh, router, guess)
+        answer = self._with_young(images, answer, route.pools, fresh, router)
         on_host = answer.on_host.wait()
         labels, doubt = on_host.argmax(dim=1), uncertainty(on_host)
         return Routed(answer.logits, labels, doubt, on_host=on_host, route=route, router=router)
@@ -137,10 +146,10 @@ class MultiPool(PoolPasses):
         alone = bool((self.router.owners[-WINDOW:] == pool).all())
         if self.device.type != "cuda" or pool < 0 or not alone:
             return None
-        return self._of_one(images, pool, self._trust(self.accounts.counts[pool]))
+        return self._of_one(images, pool, self._known_trust(pool, self.router))
 
     def _answer(
-        self, images: Tensor, pools: Ints, fresh: set[int], guess: _Answer | None
+        self, images: Tensor, pools: Ints, fresh: set[int], router: Router, guess: _Answer | None
     ) -> _Answer:
         """Return the logits of images of these ``pools`` ``(B,)``, from what is known of them."""
         used = np.unique(pools).tolist()
@@ -148,7 +157,7 @@ class MultiPool(PoolPasses):
             return guess
         shares = np.zeros(self.config.most, dtype=np.float32)
         for pool in used:
-            shares[pool] = 0.0 if pool in fresh else self._trust(self.accounts.counts[pool])
+            shares[pool] = 0.0 if pool in fresh else self._known_trust(pool, router)
         if len(used) == 1:
             return self._of_one(images, used[0], float(shares[used[0]]))
         there = sent(pools, self.device), sent(shares, self.device)
@@ -157,7 +166,9 @@ class MultiPool(PoolPasses):
     def _of_one(self, images: Tensor, pool: int, share: float) -> _Answer:
         return _Answer(self.one_pool_pass(images, self._numbers(pool, share))[0], pool)
 
-    def _with_young(self, images: Tensor, answer: _Answer, pools: Ints, fresh: set[int]) -> _Answer:
+    def _with_young(
+        self, images: Tensor, answer: _Answer, pools: Ints, fresh: set[int], router: Router
+    ) -> _Answer:
         """Return the answer, that of young pools with statistics that know these images too."""
         found = answer.logits
         for pool in np.unique(pools).tolist():
@@ -165,7 +176,7 @@ class MultiPool(PoolPasses):
             if len(rows) < _ENOUGH or not self._is_young(pool, fresh):
                 continue
             known = answer.on_host.wait().argmax(dim=1)[torch.from_numpy(rows)]
-            again = self._of_young(images, rows, known, pool, pool in fresh)
+            again = self._of_young(images, rows, known, pool, pool in fresh, router)
             if len(rows) == len(pools):
                 found = again
                 break
@@ -175,20 +186,21 @@ class MultiPool(PoolPasses):
         return answer if found is answer.logits else _Answer(found)
 
     def _of_young(
-        self, images: Tensor, rows: Ints, labels: Tensor, pool: int, fresh: bool
+        self, images: Tensor, rows: Ints, labels: Tensor, pool: int, fresh: bool, router: Router
     ) -> Tensor:
         """Return the logits of some ``rows`` ``(R,)``, a young pool's, that ``labels`` were."""
         here = torch.bincount(labels, minlength=self.num_classes)
         counts = here.numpy().astype(np.float64)
         if not fresh:
             counts = counts + self.accounts.counts[pool]
-        weights = 1 / here[labels].float()  # every class counts the same
+        # Where classes come in runs, every class counts the same; else every image.
+        weights = here[labels].float() ** -self.correlation.degree
         chosen = images if len(rows) == len(images) else images[sent(rows, self.device)]
         return self.young_pass(
             chosen,
             sent(weights / weights.sum(), self.device),
             self.home if fresh else self.own[pool],
-            self._numbers(self._trust(counts), 1.0 if fresh else self._rate(pool)),
+            self._numbers(self._trust(pool, counts, router), 1.0 if fresh else self._rate(pool)),
         )[0]
 
     # Learning -----------------------------------------------------------------------------------
@@ -204,6 +216,7 @@ class MultiPool(PoolPasses):
         pools = prediction.route.pools
         assert prediction.labels is not None
         labels = prediction.labels.numpy()
+        self._correlate(prediction, pools)
         for pool in np.unique(pools).tolist():
             rows = np.flatnonzero(pools == pool)
             self._offer(pool, images, prediction, rows)
@@ -214,6 +227,11 @@ class MultiPool(PoolPasses):
                 self.accounts.waiting[pool] = 0
                 if len(stored) > 1:
                     yield partial(self.update, pool, stored)
+
+    def _correlate(self, prediction: Prediction, pools: Ints) -> None:
+        """Let what was predicted, not decoded, say how correlated the stream is."""
+        probabilities = prediction.host_logits().double().softmax(dim=1)
+        self.correlation.add(probabilities.numpy(), pools)
 
     def _offer(self, pool: int, images: Tensor, prediction: Prediction, rows: Ints) -> None:
         """Give some ``rows`` ``(R,)`` of a batch to the bank of their pool."""
@@ -229,10 +247,12 @@ class MultiPool(PoolPasses):
             mine, theirs = accounts.updates[pool], accounts.updates[other]
             self.own[pool].lerp_(self.own[other], float(theirs / max(1, mine + theirs)))
             self._pools[other].bank.clear()
+            self.correlation.forget(other)
         elif event.kind in ("created", "split"):
             for place in (pool, other) if event.kind == "split" else (pool,):
                 self.own[place] = self.home
                 self._pools[place].bank.clear()
+                self.correlation.forget(place)
         accounts.note(event)
 
     def images_of(self, stored: Retrieved) -> Tensor:
@@ -245,13 +265,18 @@ class MultiPool(PoolPasses):
         rate = self._rate(pool)
         self.accounts.updates[pool] += 1
         with torch.no_grad():
-            trusted = self._trust(self.accounts.counts[pool])
+            trusted = self._known_trust(pool, self.router)
             return self.move_pass(images, self._numbers(pool, trusted, rate))[0]
 
     # Rules --------------------------------------------------------------------------------------
 
-    def _trust(self, counts: Floats) -> float:
-        return trust(counts, self.config.likeness, self.config.prior)
+    def _trust(self, pool: int, counts: Floats, router: Router) -> float:
+        """Return the weight of the statistics of a pool of these class ``counts`` ``(L,)``."""
+        samples = effective_samples(counts, self.config.likeness * self.correlation.degree)
+        return trust(samples, router.shift(pool), self.config.prior)
+
+    def _known_trust(self, pool: int, router: Router) -> float:
+        return self._trust(pool, self.accounts.counts[pool], router)
 
     def _numbers(self, *values: float) -> Tensor:
         return sent(np.array(values, dtype=np.float32), self.device)

@@ -6,11 +6,11 @@ import copy
 from collections.abc import Mapping
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from multipool.core import numpy_generator
 from multipool.methods.multipool.events import Event, Route
+from multipool.methods.multipool.records import saved, sound
 from multipool.methods.multipool.rules import (
     Floats,
     Ints,
@@ -18,6 +18,7 @@ from multipool.methods.multipool.rules import (
     distances,
     last_change,
     likely_path,
+    staying,
     whitener,
 )
 from multipool.methods.multipool.split import two_domains
@@ -86,9 +87,12 @@ class Router:
         """Become what ``other``, a copy that went on, is."""
         vars(self).update({name: getattr(other, name) for name in (*_STATE, "_white")})
 
-    def route(self, points: Floats) -> Route:
-        """Return the pool of each described image ``(B, D)``, in stream order, and learn them."""
-        return self.sort(points, self.look())
+    def shift(self, pool: int) -> float:
+        """Return the squared distance per dimension of a pool from the source, 1 if not known."""
+        if self.weights[pool] <= 0 or not self.covariance.any():
+            return 1.0
+        gap = self.centres[pool] @ self._whitener()
+        return float(gap @ gap) / len(gap) - 1 / max(1.0, float(self.weights[pool]))
 
     def look(self) -> list[Event]:
         """Return what a look at the pools changes, if one is due; asks for no image."""
@@ -101,37 +105,35 @@ class Router:
                 self._split(events)
         return events
 
-    def sort(self, points: Floats, events: list[Event]) -> Route:
-        """Return the route of described images ``(B, D)`` after a look that brought ``events``."""
+    def sort(self, points: Floats, events: list[Event], runs: float = 0.0) -> Route:
+        """Return the route of described images ``(B, D)`` after a look that brought ``events``.
+
+        ``runs`` is added to ``new``: where classes come in runs, a window of a known domain is
+        farther from its centre than one of mixed classes.
+        """
+        new = self._new + runs
         windows = (points[i : i + WINDOW] for i in range(0, len(points), WINDOW))
-        return Route(np.concatenate([self._window(w, events) for w in windows]), events)
+        return Route(np.concatenate([self._window(w, new, events) for w in windows]), events)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next decisions depend on."""
-        return {name: torch.from_numpy(getattr(self, name).copy()) for name in _STATE}
+        return saved(self, _STATE)
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over a saved state, or raise ``ValueError`` and stay as it was."""
-        found = {}
-        for name in _STATE:
-            own = getattr(self, name)
-            given = state.get(name)
-            if given is None or given.shape != own.shape or not bool(given.isfinite().all()):
-                raise ValueError(f"the router's state has no sound '{name}' of shape {own.shape}")
-            found[name] = given.numpy().astype(own.dtype)
+        found = sound(self, _STATE, state, "router's")
         if (found["numbers"] < -1).any() or (found["weights"] < 0).any():
             raise ValueError("the router's state has numbers or weights below zero")
         there = np.append(found["weights"] > 0, True)  # the last for -1, no pool
         named = np.append(found["owners"], found["numbers"][1])
         if (named < -1).any() or (named >= len(self.weights)).any() or not there[named].all():
             raise ValueError("the router's state names a pool that it does not have")
-        for name, value in found.items():
-            setattr(self, name, value)
+        vars(self).update(found)
         self._white = None
 
     # One window ---------------------------------------------------------------------------------
 
-    def _window(self, points: Floats, events: list[Event]) -> Ints:
+    def _window(self, points: Floats, new: float, events: list[Event]) -> Ints:
         """Return the pools of a few images; they are new if they and the last ones fit nowhere."""
         if self.active < 0:
             self._create(points, events)
@@ -146,7 +148,7 @@ class Router:
         before, owners = self._last(WINDOW - len(points))
         window = np.concatenate([before, points])
         known = np.concatenate([owners, pools])
-        if len(window) >= LEAST and self._is_new(window, known, white):
+        if len(window) >= LEAST and self._gap(window, known, white) > new:
             pools = np.full(len(points), self._begin(window, known, len(points), events))
         self._take(points, pools, events)
         return pools
@@ -155,18 +157,14 @@ class Router:
         alive = self.alive
         costs = 0.5 * _TEMPER * points.shape[1] * distances(points, self.centres[alive] @ white)
         start = int(np.searchsorted(alive, self.active))
-        path = likely_path(costs, start, self._stay())
+        path = likely_path(costs, start, staying(int(self.numbers[4]), int(self.numbers[0])))
         return alive[path]
 
-    def _stay(self) -> float:
-        """Return how likely the next image is from the same pool, from how often it was."""
-        return float(np.clip(1 - (self.numbers[4] + 1) / (self.numbers[0] + 100), 0.5, 0.995))
-
-    def _is_new(self, window: Floats, pools: Ints, white: Floats) -> bool:
-        """Tell whether images lie, in the mean, beyond the threshold from their own pools."""
+    def _gap(self, window: Floats, pools: Ints, white: Floats) -> float:
+        """Return how far images lie, in the mean, from their own pools; 0 is expected."""
         gap = (window - self.centres[pools]).mean(axis=0) @ white
         expected = 1 / len(window) + 1 / max(1.0, float(self.weights[pools].mean()))
-        return float(gap @ gap) / len(gap) - expected > self._new
+        return float(gap @ gap) / len(gap) - expected
 
     def _take(self, points: Floats, pools: Ints, events: list[Event]) -> None:
         """Move the centres, and remember the images."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+_NEAR = 0.05  # squared distance from the source that any domain is thought to have
 
 
 def whitener(covariance: Floats, samples: float) -> Floats:
@@ -69,6 +70,15 @@ def likely_path(costs: Floats, start: int, stay: float) -> Ints:
     return path
 
 
+def staying(changes: int, images: int) -> float:
+    """Return how likely the next image is from the same pool, from how often it was.
+
+    >>> round(staying(0, 900), 3), staying(900, 900)
+    (0.995, 0.5)
+    """
+    return float(np.clip(1 - (changes + 1) / (images + 100), 0.5, 0.995))
+
+
 def last_change(gaps: Floats, least: int) -> int:
     """Return how many of the last images, ``least`` or more, are most likely of another domain.
 
@@ -111,14 +121,17 @@ def effective_samples(counts: Floats, likeness: float) -> float:
     return total / (1 + max(0.0, total / classes - 1) * likeness)
 
 
-def trust(counts: Floats, likeness: float, prior: float) -> float:
-    """Return the weight of a pool's own statistics beside the source's: n / (n + ``prior``).
+def trust(samples: float, shift: float, prior: float) -> float:
+    """Return the weight of a pool's own statistics beside the source's: n s / (n s + ``prior``).
 
-    >>> trust(np.zeros(3), 0.5, 16.0)
-    0.0
+    Its own err by 1/n, n the independent ``samples``, the source's by s, the squared distance
+    ``shift`` of the domain from the source: the best mixture weighs them by it (James and Stein).
+
+    >>> trust(0.0, 1.0, 16.0), trust(16.0, 1.0, 16.0), trust(16.0, 3.0, 16.0)
+    (0.0, 0.5, 0.75)
     """
-    samples = effective_samples(counts, likeness)
-    return samples / (samples + prior)
+    worth = samples * max(shift, _NEAR)
+    return worth / (worth + prior)
 
 
 def projection(full: int, width: int) -> Floats:
