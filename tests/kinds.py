@@ -120,8 +120,12 @@ def make_kind_net(kind: str, second: str | None = None, seed: int = 0) -> KindNe
                     (0.5, 1.5) if name in ("weight", "scale", "running_var") else (-0.3, 0.3)
                 )
                 nn.init.uniform_(tensor, low, high)
-        nn.init.normal_(net.fc.weight, std=2.0)
-        with torch.no_grad():  # centred logits: every class is predicted now and then
+        nn.init.normal_(net.fc.weight)
+        # Logits of mean 0 and spread 2 for every kind: all classes come up, some of them surely.
+        with torch.no_grad():
             colours = torch.rand(200, 3, 1, 1) * 0.6 + torch.rand(200, 3, 8, 8) * 0.4
-            net.fc.bias.sub_(net.eval()(colours).mean(dim=0))
+            logits = net.eval()(colours)
+            scale = 2 / logits.std(dim=0)
+            net.fc.bias.sub_(logits.mean(dim=0)).mul_(scale)
+            net.fc.weight.mul_(scale[:, None])
     return net

@@ -45,15 +45,27 @@ class LiteralNorm(nn.Module):
 
 
 def literal(model, through=True):
-    """Return a copy with literal norms, of which only the affine parameters are trained."""
+    """Return a copy with literal norms, of which only the affine parameters are trained.
+
+    Layers that keep no statistics stay what they are: torch's own, or the model's.
+    """
     net = copy.deepcopy(model).requires_grad_(False)
-    for name in ("bn1", "bn2", "bn3"):
-        setattr(net, name, LiteralNorm(getattr(model, name), 0.05, through))
+    for name, layer in list(net.named_children()):
+        if isinstance(layer, nn.BatchNorm2d):
+            setattr(net, name, LiteralNorm(layer, 0.05, through))
+        elif name.startswith("norm"):
+            layer.requires_grad_()
     return net
 
 
 def norms(net):
-    return [net.bn1, net.bn2, net.bn3]
+    return [layer for layer in net.children() if isinstance(layer, LiteralNorm)]
+
+
+def affine_of(net):
+    """Return all affine parameters of normalisation layers as one vector."""
+    named = net.named_parameters()
+    return torch.cat([p.detach().flatten() for n, p in named if n.startswith(("bn", "norm"))])
 
 
 def cross_entropy(p, z):
@@ -136,9 +148,8 @@ def compare(adapter, reference, batches):
         torch.testing.assert_close(adapter(x), reference(x), rtol=2e-4, atol=2e-4)
     for name, net in (("student", reference.student), ("teacher", reference.teacher)):
         branch = getattr(adapter.method, name)
-        affine = torch.cat([t.detach() for n in norms(net) for t in (n.weight, n.bias)])
-        stats = torch.cat([t for n in norms(net) for t in (n.mean, n.var)])
-        torch.testing.assert_close(branch.affine, affine, rtol=1e-3, atol=1e-4)
+        stats = torch.cat([torch.empty(0), *(t for n in norms(net) for t in (n.mean, n.var))])
+        torch.testing.assert_close(branch.affine, affine_of(net), rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(branch.statistics, stats, rtol=1e-3, atol=1e-4)
     start = adapter.network.source.affine
     assert (adapter.method.student.affine - start).abs().max() > 1e-3, "nothing was learned"
