@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+_OVERSHOOT = 0.25  # of bicubic resizing, at sharp edges
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,14 @@ def check_images(images: object, channels: int | None = None, *, finite: bool = 
     value check to the caller, who has the values on the host anyway.
     """
     if not isinstance(images, Tensor):
-        raise ValueError(f"images must be a torch.Tensor, got {type(images).__name__}")
+        raise ValueError(
+            f"images must be a torch.Tensor, got {type(images).__name__}; make one with "
+            "torch.as_tensor"
+        )
     check_plain("images", images)
     if images.ndim != 4:
-        raise ValueError(f"images must have shape (B, C, H, W), got {tuple(images.shape)}")
+        hint = "; pass images[None] for a batch of one" if images.ndim == 3 else ""
+        raise ValueError(f"images must have shape (B, C, H, W), got {tuple(images.shape)}{hint}")
     if len(images) == 0:
         raise ValueError("images must hold at least one image, got an empty batch")
     if 0 in images.shape:
@@ -79,8 +86,23 @@ def check_range(low: float, high: float) -> None:
             raise ValueError("float images must lie in [0, 1], got NaN; mask or drop those images")
         raise ValueError(
             f"float images must lie in [0, 1], got values from {low:g} to {high:g}; "
-            "divide by 255 or pass uint8"
+            f"{_advice(low, high)}"
         )
+
+
+def _advice(low: float, high: float) -> str:
+    """Say what to do about values outside [0, 1], from what they look like.
+
+    >>> _advice(-2.1, 2.6)
+    'they look normalised, but the model should normalise: models.wrap(model, mean, std)'
+    """
+    if math.isinf(low) or math.isinf(high):
+        return "mask or drop those images"
+    if low >= -_OVERSHOOT and high <= 1 + _OVERSHOOT:
+        return "clamp what resizing left outside: images.clamp(0, 1)"
+    if low < 0:
+        return "they look normalised, but the model should normalise: models.wrap(model, mean, std)"
+    return "divide by 255 or pass uint8"
 
 
 def as_float(images: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from multipool.engine.setup import Setup
 from multipool.engine.source import SourceData
 from multipool.engine.state import State
 from multipool.engine.stepper import Stepper
-from multipool.engine.validate import ValidInput, validate_input
+from multipool.engine.validate import Entrance, ValidInput
 from multipool.memory import Memory
 from multipool.ops import Network
 
@@ -74,6 +74,7 @@ class Adapter(nn.Module):
         )
         for replayed in self.method.passes:
             replayed.forget()  # what was recorded to build is not needed to run
+        self._enter = Entrance(self.method, setup.bad_input)
         self.state = State(self.method)
         tensors, every = self.state.tensors, probe_interval(kind)
         self.guard = Guard(tensors, self.device, setup.graphs) if setup.guard else None
@@ -146,7 +147,7 @@ class Adapter(nn.Module):
         """
         # A caller's inference mode must not reach the update, which needs gradients.
         with torch.inference_mode(mode=False), self._lock:
-            given = validate_input(images, self.device, self.setup.bad_input)
+            given = self._enter(images)
             logits = self._answer(given, self._advance)
             if given.bad is not None:
                 self._observers.note_masked(int(given.bad.sum()))
@@ -160,7 +161,7 @@ class Adapter(nn.Module):
     def predict(self, images: Tensor) -> Tensor:
         """Return the logits ``(B, L)`` that a call would return now, and learn nothing."""
         with torch.inference_mode(mode=False), self._lock, torch.no_grad():
-            given = validate_input(images, self.device, self.setup.bad_input)
+            given = self._enter(images)
             return self._answer(given, self.stepper.look)
 
     def observe(self, callback: Callable[[Facts], None]) -> Callable[[], None]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from multipool.core import as_float, check_images
+from multipool.engine.method import Method
 
+_log = logging.getLogger("multipool")
 _NEUTRAL = 0.5  # stands for a pixel that is not a number
+_COLOURS = (1, 3, 4)  # channels that pictures have
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,46 @@ class ValidInput:
 
     images: Tensor
     bad: Tensor | None = None
+
+
+class Entrance:
+    """Takes a batch in for one method: a batch that cannot be right is a sentence."""
+
+    def __init__(self, method: Method, bad_input: str) -> None:
+        self._method, self._bad_input = method, bad_input
+        self._alone = method.normalises_by == "batch" and method.network.has_statistics
+
+    def __call__(self, images: object) -> ValidInput:
+        """Return the checked batch on the method's device, or raise ``ValueError``."""
+        network = self._method.network
+        check_layout(images, network.in_channels)
+        if self._alone and isinstance(images, Tensor) and len(images) == 1:
+            self._alone = False  # said once
+            _log.warning(
+                "method '%s' normalises a batch by its own statistics and this batch has one "
+                "image: give it larger batches, or choose a method that keeps statistics, such as "
+                "multipool",
+                self._method.name,
+            )
+        return validate_input(images, self._method.device, self._bad_input)
+
+
+def check_layout(images: object, channels: int | None) -> None:
+    """Raise ``ValueError`` for pictures with their colours last; ``channels``: what a model takes.
+
+    >>> check_layout(torch.zeros(2, 32, 32, 3), channels=3)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: images must be (B, C, H, W), got (2, 32, 32, 3), which looks like (B, H, W, C); ...
+    """
+    if not isinstance(images, Tensor) or images.ndim != 4:
+        return
+    last = images.shape[3] in _COLOURS and images.shape[1] > max(_COLOURS)
+    if last and channels != images.shape[1]:
+        raise ValueError(
+            f"images must be (B, C, H, W), got {tuple(images.shape)}, which looks like "
+            "(B, H, W, C); pass images.permute(0, 3, 1, 2)"
+        )
 
 
 def validate_input(images: object, device: torch.device, bad_input: str = "raise") -> ValidInput:

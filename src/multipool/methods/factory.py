@@ -13,7 +13,7 @@ from multipool.engine import Adapter, Method, Setup, configure
 from multipool.engine.saving import read_state
 from multipool.memory import Memory, build
 from multipool.memory.presets import as_preset
-from multipool.methods.fits import check_fits
+from multipool.methods.fits import check_fits, notice_library
 from multipool.methods.sharing import check_shared
 from multipool.methods.table import METHODS, as_method
 from multipool.ops import Network
@@ -69,6 +69,7 @@ def adapt(
             ``docs/notebook/decoder.md``.
     """
     _check_model(model)
+    notice_library(model)
     kind = _kind(method)
     classes = num_classes if num_classes is not None else _classes_of(model)
     bank = _own_bank(memory, classes, seed, memory_options or {})

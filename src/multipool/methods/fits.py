@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
+from torch import nn
+
 from multipool.engine import Method
 from multipool.methods.table import BUILT_IN, METHODS
 from multipool.ops import Network
 
+_log = logging.getLogger("multipool")
+_LIBRARIES = ("timm", "torchvision", "transformers")
 # Kinds of model: whether any normalisation layer keeps statistics, whether any has weights.
 _KINDS = {
     "BatchNorm": (True, True),
@@ -39,6 +45,18 @@ def check_fits(kind: type[Method], network: Network) -> None:
         f"method '{kind.name}' adapts {needed} and this model has {has}; choose a method that "
         f"works on it: {', '.join(names)}"
     )
+
+
+def notice_library(model: nn.Module) -> None:
+    """Say so if a model comes as a library has it, which leaves normalisation to its caller."""
+    library = type(model).__module__.partition(".")[0]
+    if library in _LIBRARIES:
+        _log.warning(
+            "%s is a model of %s, which takes normalised images, and adapt gives it images in "
+            "[0, 1]: pass models.wrap(model, mean, std) with the mean and std of its configuration",
+            type(model).__name__,
+            library,
+        )
 
 
 def markdown() -> str:

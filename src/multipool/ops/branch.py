@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from multipool.ops.flat import check_gradient
 from multipool.ops.normalise import LayerState
 
 
@@ -54,6 +55,7 @@ class Branch:
 
     def gradient(self, loss: Tensor) -> Tensor:
         """Return d loss / d affine as one vector ``(P,)``; layers the loss misses count as 0."""
+        check_gradient(loss)
         parts = torch.autograd.grad(loss, self.leaves, allow_unused=True)
         return torch.cat(
             [

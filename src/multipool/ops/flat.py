@@ -40,9 +40,19 @@ def gradients(loss: Tensor, *flats: Flat) -> list[Tensor]:
 
     Tensors that the loss does not depend on have gradient 0.
     """
+    check_gradient(loss)
     leaves = [leaf for flat in flats for leaf in flat.leaves]
     parts = iter(torch.autograd.grad(loss, leaves, allow_unused=True))
     return [torch.cat([_part(next(parts), leaf) for leaf in flat.leaves]) for flat in flats]
+
+
+def check_gradient(loss: Tensor) -> None:
+    """Raise ``ValueError`` for a loss that no parameter can learn from."""
+    if not loss.requires_grad:
+        raise ValueError(
+            "the model's output has no gradient, so nothing can be learned: its forward runs under "
+            "torch.no_grad or detaches something; take that out"
+        )
 
 
 def _part(gradient: Tensor | None, leaf: Tensor) -> Tensor:

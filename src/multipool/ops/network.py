@@ -78,6 +78,9 @@ class Network(nn.Module):
         self.body, states, self.kinds = replace_norms(body, self._steering)
         self.source = Branch(states) if states else None
         self._head = _last_linear(self.body)
+        convolution = next((m for m in self.body.modules() if isinstance(m, nn.Conv2d)), None)
+        # What the first layer takes; None: the model has no convolution to read it from.
+        self.in_channels = None if convolution is None else convolution.in_channels
         # Channels last: convolutions and statistics are faster so, on the CPU too.
         self.body.to(self._dtype)
         self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -210,8 +213,8 @@ class Network(nn.Module):
             self.body(images.to(self._dtype))
         except _ReachedError as reached:
             return reached.x
-        except RuntimeError:
-            self._check_channels(images)
+        except RuntimeError as error:
+            self._check_shape(images, error)
             raise
         raise ValueError(f"the model has normalisation layer {index} but never runs it")
 
@@ -235,8 +238,8 @@ class Network(nn.Module):
         self._seen.clear()
         try:
             output = self._call(images.to(self._dtype))
-        except RuntimeError:
-            self._check_channels(images)
+        except RuntimeError as error:
+            self._check_shape(images, error)
             raise
         logits = logits_of(output, len(images), self.num_classes).float()
         if self.num_classes is not None and logits.shape[1:] != (self.num_classes,):
@@ -263,13 +266,19 @@ class Network(nn.Module):
                 "logarithm"
             )
 
-    def _check_channels(self, images: Tensor) -> None:
-        """Say so if the model failed because of the number of channels."""
-        first = next((m for m in self.body.modules() if isinstance(m, nn.Conv2d)), None)
-        if first is not None and first.in_channels != images.shape[1]:
+    def _check_shape(self, images: Tensor, error: RuntimeError) -> None:
+        """Say so if the model failed because of the images that it was given."""
+        if self.in_channels not in (None, images.shape[1]):
             raise ValueError(
-                f"the model takes images of {first.in_channels} channels, got {images.shape[1]}"
+                f"the model takes images of {self.in_channels} channels, got {images.shape[1]}"
             ) from None
+        # A model that has run before does not fail because of its images alone.
+        if not self._inspected and not isinstance(error, torch.OutOfMemoryError):
+            size = "x".join(map(str, images.shape[1:]))
+            reason = str(error).partition("\n")[0]
+            raise ValueError(
+                f"the model fails on images of {size} ({reason}); give it the size it was made for"
+            ) from error
 
     def _keep_features(self, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         self._seen[:] = [inputs[0]]
