@@ -41,7 +41,8 @@ def make_app(service: Service, card: ModelCard, access: Access = Access()) -> Fa
     desk = Desk(service, card)
     for routes in (infer_routes(desk), predict_routes(desk), api_routes(desk)):
         app.include_router(routes)
-    app.add_middleware(Gate, access=access, metrics=service.metrics)
+    most = service.serving.limits.max_requests
+    app.add_middleware(Gate, access=access, metrics=service.metrics, most=most)
     app.add_exception_handler(Refusal, refused)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _fault)

@@ -11,10 +11,23 @@ from multipool.serve.refusal import Refusal, shown
 _PACKINGS = {"gzip": 31, "deflate": 15}  # zlib's word for the format
 
 
+class Held:
+    """The bytes of all requests that are read or answered at the moment, up to a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.bytes = limit, 0
+
+    def add(self, count: int) -> None:
+        """Count more bytes, or refuse the request that brings them."""
+        if self.bytes + count > self.limit:
+            raise Refusal(503, "the requests under way are too large to take another one", 1)
+        self.bytes += count
+
+
 async def read_body(
-    chunks: AsyncIterable[bytes], declared: str | None, limit: int, seconds: float
+    chunks: AsyncIterable[bytes], declared: str | None, limit: int, seconds: float, held: Held
 ) -> bytes:
-    """Return all bytes of a body, or refuse: 413 too many, 408 too slow."""
+    """Return all bytes of a body, counted in ``held``; or refuse: 413 too many, 408 too slow."""
     told = declared if declared is not None and declared.isascii() and declared.isdigit() else "0"
     if int(told[:20]) > limit:
         raise Refusal(413, f"a request may have {limit} bytes, got {told[:20]}")
@@ -22,11 +35,15 @@ async def read_body(
     try:
         async with asyncio.timeout(seconds):
             async for chunk in chunks:
-                found += chunk
-                if len(found) > limit:
+                if len(found) + len(chunk) > limit:
                     raise Refusal(413, f"a request may have {limit} bytes, got more")
-    except TimeoutError:
-        raise Refusal(408, f"the request did not come in within {seconds:g} s") from None
+                held.add(len(chunk))
+                found += chunk
+    except BaseException as error:
+        held.bytes -= len(found)
+        if isinstance(error, TimeoutError):
+            raise Refusal(408, f"the request did not come in within {seconds:g} s") from None
+        raise
     return bytes(found)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import torch
 from fastapi import Request, Response
@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from torch import Tensor
 
 from multipool.core import check_images
-from multipool.serve.body import read_body, unpacked
+from multipool.serve.body import Held, read_body, unpacked
 from multipool.serve.card import ModelCard
 from multipool.serve.refusal import Refusal, bad
 from multipool.serve.service import Service
@@ -23,22 +23,30 @@ R = TypeVar("R")
 _SMALL = 2**16  # bytes that are read where they are: a thread would cost more
 
 
-@dataclass(frozen=True)
 class Desk:
     """The service and the model it serves, with the reading of requests."""
 
-    service: Service
-    card: ModelCard
+    def __init__(self, service: Service, card: ModelCard) -> None:
+        self.service, self.card = service, card
+        self.held = Held(service.serving.limits.max_held)
 
-    async def body(self, request: Request) -> bytes:
-        """Return a request's body, within the limits and unpacked."""
+    @asynccontextmanager
+    async def body(self, request: Request) -> AsyncIterator[bytes]:
+        """Yield a request's body, within the limits and unpacked; it counts until answered."""
         limits, headers = self.service.serving.limits, request.headers
         if self.service.draining:
             raise Refusal(503, "the service is shutting down; ask again soon", 5)
-        found = await read_body(
-            request.stream(), headers.get("content-length"), limits.max_body, limits.body_seconds
+        packed = await read_body(
+            request.stream(),
+            headers.get("content-length"),
+            limits.max_body,
+            limits.body_seconds,
+            self.held,
         )
-        return unpacked(found, headers.get("content-encoding"), limits.max_body)
+        try:
+            yield unpacked(packed, headers.get("content-encoding"), limits.max_body)
+        finally:
+            self.held.bytes -= len(packed)
 
     async def read(self, work: Callable[[], R], size: int) -> R:
         """Return what ``work`` makes of a body of ``size`` bytes, away from others if it is long.
@@ -62,8 +70,3 @@ def refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
     wait = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     return JSONResponse({"error": error.sentence}, error.status, headers=wait)
-
-
-def answer(content: dict[str, Any]) -> JSONResponse:
-    """Return content as JSON."""
-    return JSONResponse(content)

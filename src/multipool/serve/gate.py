@@ -46,8 +46,9 @@ class Access:
 class Gate:
     """An ASGI layer around the application: lets requests in, counts and logs them."""
 
-    def __init__(self, app: ASGIApp, access: Access, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, access: Access, metrics: Metrics, most: int) -> None:
         self._app, self._access, self._metrics = app, access, metrics
+        self._most, self._active = most, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -63,12 +64,16 @@ class Gate:
             await send(message)
 
         problem = self._access.problem(scope["path"], dict(scope["headers"]))
+        if problem is None and self._active >= self._most:
+            problem = 503, f"{self._most} requests are under way already; ask again later"
+        self._active += 1
         try:
             if problem is None:
                 await self._app(scope, receive, noting)
             else:
                 await _refuse(noting, *problem)
         finally:
+            self._active -= 1
             seconds = time.perf_counter() - began
             route = getattr(scope.get("route"), "path", "none")
             self._metrics.request(route, status, seconds)
@@ -79,6 +84,8 @@ class Gate:
 async def _refuse(send: Send, status: int, sentence: str) -> None:
     content = json.dumps({"error": sentence}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
+    if status == 503:
+        headers.append((b"retry-after", b"1"))
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -55,20 +55,20 @@ def _model_routes(routes: APIRouter, path: str, desk: Desk) -> None:
     @routes.post(f"{path}/infer")
     async def infer(request: Request, model: str, version: str | None = None) -> Response:
         card.check(model, version)
-        body = await desk.body(request)
         limits, length = service.serving.limits, request.headers.get(LENGTH)
+        async with desk.body(request) as body:
 
-        def parse() -> InferRequest:
-            return parse_infer(body, length, card.size, limits.max_images)
+            def parse() -> InferRequest:
+                return parse_infer(body, length, card.size, limits.max_images)
 
-        asked = await desk.read(parse, len(body))
-        reply = await service.infer(
-            asked.stream,
-            as_images(asked.images),
-            learn=asked.learn,
-            start=asked.start,
-            end=asked.end,
-        )
+            asked = await desk.read(parse, len(body))
+            reply = await service.infer(
+                asked.stream,
+                as_images(asked.images),
+                learn=asked.learn,
+                start=asked.start,
+                end=asked.end,
+            )
         content, head = answer_infer(asked, reply, card.name)
         if head is None:
             return Response(content, media_type="application/json")

@@ -125,7 +125,9 @@ def open_stream(
     if store.has(name):
         try:
             adapter = maker.load(store.path(name), network)
-        except (ValueError, OSError) as error:
+        except Exception as error:
+            # A disk that fails now may not fail later: then this raises, and the file stays.
+            store.path(name).read_bytes()
             aside = store.set_aside(name)
             events.add("damaged", name, f"{error}; moved to {aside}; begins anew", "error")
         else:

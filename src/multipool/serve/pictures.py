@@ -35,6 +35,8 @@ def read_picture(data: bytes, size: tuple[int, int, int], max_pixels: int) -> Te
                 picture = ImageOps.exif_transpose(opened).convert("RGB" if channels == 3 else "L")
     except Refusal:
         raise
+    except Image.DecompressionBombError:
+        raise Refusal(413, f"a picture may have {max_pixels} pixels, got far more") from None
     except Exception as error:  # damaged files make the decoders raise nearly anything
         raise bad(f"the picture is no readable JPEG or PNG: {shown(str(error))}") from None
     if picture.size != (width, height):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import torch
@@ -30,15 +31,15 @@ def predict_routes(desk: Desk) -> APIRouter:
     @routes.post("/predict")
     async def predict(request: Request) -> JSONResponse:
         stream, learn, top = _query(request, len(card.classes))
-        body = await desk.body(request)
-        files = await _files(request, body)
         most = service.serving.limits.max_pixels
+        async with desk.body(request) as body:
+            files = await _files(request, body)
 
-        def read() -> Tensor:
-            return torch.stack([read_picture(data, card.size, most) for _, data in files])
+            def read() -> Tensor:
+                return torch.stack([read_picture(data, card.size, most) for _, data in files])
 
-        images = await desk.read(read, len(body))
-        reply = await service.infer(stream, images, learn=learn)
+            images = await asyncio.to_thread(read)
+            reply = await service.infer(stream, images, learn=learn)
         ranked = _best(reply, card.classes, top)
         return JSONResponse(
             {

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 import torch
 import uvicorn
@@ -81,13 +84,19 @@ def run(service: Service, card: ModelCard, listening: Listening) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=limits.max_connections,
+        limit_concurrency=4 * limits.max_requests,  # connections, silent ones too
         timeout_keep_alive=75,
         timeout_graceful_shutdown=int(limits.answer_seconds) + 1,
         h11_max_incomplete_event_size=2**16,
     )
     _log_json(listening.log_requests)
+    # Uvicorn ends by the signal that ended it; what has ended well says so.
+    signal.signal(signal.SIGTERM, _end)
     uvicorn.Server(config).run()
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)
 
 
 def _log_json(requests: bool) -> None:

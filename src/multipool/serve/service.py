@@ -253,6 +253,8 @@ def _told(error: Exception) -> Exception:
     """Return what a client is told of an error: of our own faults only that there was one."""
     if isinstance(error, Refusal):
         return error
+    if isinstance(error, OSError):
+        return Refusal(503, "a file of the stream cannot be read or written; ask again later", 5)
     return Refusal(500, "the service failed to answer; its log says why")
 
 

@@ -15,11 +15,12 @@ class Limits:
 
     max_body: int = 32 * MIB  # bytes of a request, also once it is unpacked
     max_images: int = 256  # of a request
+    max_held: int = 512 * MIB  # bytes of all requests that are being read or answered
     max_pixels: int = 2**24  # of a picture before it is scaled to the model's size
     max_queue: int = 32  # requests waiting in one stream; the next one gets 429
     max_pending: int = 512  # requests waiting in all streams; the next one gets 503
     max_streams: int = 10_000  # known at a time, in memory or on disk
-    max_connections: int = 1024
+    max_requests: int = 1024  # at a time, of any kind; the next one gets 503
     header_seconds: float = 10.0  # for a connection to send its next request's head
     body_seconds: float = 30.0  # for the rest of a request to come in
     answer_seconds: float = 60.0  # for a request to wait and be answered

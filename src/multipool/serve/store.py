@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from multipool.core import read_json, write_json
-from multipool.core.files import discard_parts
 from multipool.engine.saving import write_state
-from multipool.serve.names import SUFFIX, file_name, name_of_file
+from multipool.serve.names import file_name, name_of_file
 from multipool.serve.stream import Snapshot
 
 try:
@@ -28,8 +27,8 @@ class Store:
         self._streams = folder / _STREAMS
         self._streams.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = _hold(folder / _LOCK, folder)
-        for name in self.names():  # what a killed service left half written
-            discard_parts(self.path(name))
+        for part in self._streams.glob(".*.part"):  # what a killed service left half written
+            part.unlink(missing_ok=True)
 
     def check_identity(self, identity: dict[str, Any]) -> None:
         """Note what this folder's streams are made of, or refuse streams of something else."""
@@ -73,10 +72,6 @@ class Store:
         aside.parent.mkdir(exist_ok=True, mode=0o700)
         self.path(name).replace(aside)
         return aside
-
-    def bytes(self) -> int:
-        """Return how much the files of all streams take."""
-        return sum(e.stat().st_size for e in os.scandir(self._streams) if e.name.endswith(SUFFIX))
 
     def close(self) -> None:
         """Let another service have the folder."""

@@ -1,0 +1,119 @@
+"""A service in a process of its own, as operators run it, and a client that costs next to nothing.
+
+Used by the load, kill and soak tests; also a tool: see ``soak.py`` and ``kills.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+MODEL = "shapes-wrn10-1"
+
+
+class Process:
+    """``multipool serve`` with some options; killed, stopped and started at will."""
+
+    def __init__(self, state_dir: Path, *options: str, env: dict[str, str] | None = None) -> None:
+        self.state_dir, self.options = state_dir, options
+        self.env = {**os.environ, "OMP_NUM_THREADS": "1", **(env or {})}
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.log = state_dir.parent / f"{state_dir.name}.log"
+
+    def start(self, seconds: float = 60.0) -> None:
+        """Start it and wait until it answers."""
+        command = [sys.executable, "-m", "multipool", "serve", "--port", str(self.port)]
+        command += ["--state-dir", str(self.state_dir), *self.options]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=self.env)
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+            except OSError:
+                dead = self.process.poll() is not None
+                if dead or time.monotonic() > until:
+                    raise RuntimeError(self.log.read_text()[-2000:]) from None
+                time.sleep(0.05)
+            else:
+                return
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, seconds: float = 60.0) -> int:
+        """Ask it to end; return its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def events(self, kind: str) -> list[dict[str, object]]:
+        """Return the events of a kind that it has logged."""
+        lines = self.log.read_text().splitlines()
+        found = [json.loads(line) for line in lines if line.startswith("{")]
+        return [line for line in found if line.get("kind") == kind]
+
+
+class Camera:
+    """One connection that asks for answers to images of one stream, one request at a time."""
+
+    def __init__(self, port: int, stream: str) -> None:
+        self.port, self.stream = port, stream
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def ask(self, images: np.ndarray, **parameters: object) -> tuple[np.ndarray, dict]:
+        """Return the logits of uint8 images ``(B, C, H, W)``, and what was told with them."""
+        head = {
+            "inputs": [
+                {
+                    "name": "images",
+                    "shape": list(images.shape),
+                    "datatype": "UINT8",
+                    "parameters": {"binary_data_size": images.size},
+                }
+            ],
+            "outputs": [{"name": "logits", "parameters": {"binary_data": True}}],
+            "parameters": {"sequence_id": self.stream, **parameters},
+        }
+        text = json.dumps(head).encode()
+        lines = (
+            f"POST /v2/models/{MODEL}/infer HTTP/1.1\r\nHost: localhost\r\n"
+            f"Inference-Header-Content-Length: {len(text)}\r\n"
+            f"Content-Length: {len(text) + images.size}\r\n\r\n"
+        )
+        status, headers, body = await self.send(lines.encode() + text + images.tobytes())
+        if status != 200:
+            raise RuntimeError(f"{status}: {body[:300]!r}")
+        size = int(headers["inference-header-content-length"])
+        told = json.loads(body[:size])
+        logits = np.frombuffer(body[size:], dtype="<f4").reshape(told["outputs"][0]["shape"])
+        return logits, told["parameters"]
+
+    async def send(self, request: bytes) -> tuple[int, dict[str, str], bytes]:
+        """Send bytes; return status, headers and body of the answer."""
+        if self._writer is None:
+            self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self._writer.write(request)
+        head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        pairs = (line.partition(":") for line in head[1:] if line)
+        headers = {name.lower(): value.strip() for name, _, value in pairs}
+        body = await self._reader.readexactly(int(headers["content-length"]))
+        return int(head[0].split()[1]), headers, body
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None

@@ -1,0 +1,166 @@
+"""Many streams at once for a long time: no lost or mixed answer, flat memory, how long it takes.
+
+    python tests/serve/soak.py --streams 64 --seconds 600 --method multipool
+
+Each stream shows drifting shapes of its own, a request every ``--period`` seconds. Afterwards an
+adapter alone is shown the same requests, and every logit must be the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import psutil
+import torch
+
+if __package__:
+    from .process import MODEL, Camera, Process
+else:
+    from process import MODEL, Camera, Process
+
+import multipool
+from multipool import models
+from multipool.data.corruptions import corrupt
+from multipool.data.shapes import draw
+
+DOMAINS = ("fog", "gaussian_noise", "contrast", "pixelate")
+STAY = 40  # requests in one domain
+
+
+@dataclass
+class Load:
+    """What is asked: streams, images a request, seconds between two, and for how long."""
+
+    streams: int = 64
+    images: int = 1
+    period: float = 2.0
+    seconds: float = 600.0
+    method: str = "multipool"
+    check: int = 64  # streams whose answers are computed again
+
+
+@dataclass
+class Outcome:
+    """What came of it."""
+
+    answers: int = 0
+    wrong: int = 0
+    lost: int = 0
+    latencies: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)  # MiB, over time
+
+    def percentile(self, share: float) -> float:
+        """Return a percentile of the latencies in milliseconds."""
+        return 1e3 * float(np.quantile(self.latencies, share))
+
+
+class Scenes:
+    """The images of each stream: the same at each call, without keeping them."""
+
+    def __init__(self, count: int = 400) -> None:
+        clean = draw("test", count, seed=3).images.permute(0, 2, 3, 1).contiguous().numpy()
+        shown = [corrupt(clean, name, severity=3, seed=0) for name in DOMAINS]
+        self._domains = [np.ascontiguousarray(s.transpose(0, 3, 1, 2)) for s in shown]
+
+    def request(self, stream: int, step: int, images: int) -> np.ndarray:
+        """Return the images uint8 ``(B, 3, 32, 32)`` of a stream's request."""
+        domain = self._domains[(stream + step // STAY) % len(DOMAINS)]
+        rows = (np.arange(images) + step * images + 37 * stream) % len(domain)
+        return domain[rows]
+
+
+async def _camera(
+    number: int, port: int, load: Load, scenes: Scenes, until: float, answers: dict, out: Outcome
+) -> None:
+    camera = Camera(port, f"camera-{number}")
+    mine = answers[number] = []
+    # Cameras do not tick together.
+    at = time.monotonic() + load.period * number / load.streams
+    step = 0
+    while at < until:
+        await asyncio.sleep(max(0.0, at - time.monotonic()))
+        images = scenes.request(number, step, load.images)
+        began = time.monotonic()
+        logits, told = await camera.ask(images)
+        out.latencies.append(time.monotonic() - began)
+        if told["batch"] != step + 1 or told["batch_size"] != load.images:
+            out.lost += 1
+        mine.append(logits.copy())
+        step += 1
+        at = max(at + load.period, time.monotonic())
+    camera.close()
+
+
+async def _watch(process: psutil.Process, until: float, out: Outcome) -> None:
+    while time.monotonic() < until:
+        out.memory.append(process.memory_info().rss / 2**20)
+        await asyncio.sleep(min(5.0, max(0.1, (until - time.monotonic()) / 2)))
+
+
+def soak(load: Load, folder: Path) -> Outcome:
+    """Run the load against a service, then compare every answer with an adapter's alone."""
+    scenes, out = Scenes(), Outcome()
+    process = Process(folder / "state", "--method", load.method, "--save-every", "10")
+    process.start()
+    answers: dict[int, list[np.ndarray]] = {}
+
+    async def drive() -> None:
+        until = time.monotonic() + load.seconds
+        cameras = [
+            _camera(n, process.port, load, scenes, until, answers, out) for n in range(load.streams)
+        ]
+        await asyncio.gather(_watch(psutil.Process(process.process.pid), until, out), *cameras)
+
+    try:
+        asyncio.run(drive())
+    finally:
+        status = process.stop()
+    if status != 0:
+        out.lost += 1
+    out.answers = sum(map(len, answers.values()))
+    out.wrong = _compare(load, scenes, answers)
+    return out
+
+
+def _compare(load: Load, scenes: Scenes, answers: dict[int, list[np.ndarray]]) -> int:
+    torch.set_num_threads(1)
+    shared, wrong = multipool.share(models.load(MODEL)), 0
+    for number in list(answers)[: load.check]:
+        adapter = multipool.adapt(shared, load.method)
+        for step, logits in enumerate(answers[number]):
+            images = torch.from_numpy(scenes.request(number, step, load.images))
+            wrong += not np.array_equal(adapter(images).numpy(), logits)
+    return wrong
+
+
+def main() -> None:
+    """Run a soak and print its figures as JSON."""
+    parser = argparse.ArgumentParser()
+    for name, default in vars(Load()).items():
+        parser.add_argument(f"--{name}", type=type(default), default=default)
+    load = Load(**vars(parser.parse_args()))
+    with tempfile.TemporaryDirectory() as folder:
+        out = soak(load, Path(folder))
+    third = max(1, len(out.memory) // 3)
+    figures = {
+        **vars(load),
+        "answers": out.answers,
+        "wrong": out.wrong,
+        "lost": out.lost,
+        "p50_ms": round(out.percentile(0.5), 1),
+        "p99_ms": round(out.percentile(0.99), 1),
+        "memory_mib_after_a_third": round(float(np.mean(out.memory[third : third + 3])), 1),
+        "memory_mib_at_the_end": round(float(np.mean(out.memory[-3:])), 1),
+    }
+    print(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main()
