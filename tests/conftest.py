@@ -1,5 +1,6 @@
 """What all tests share: a tiny network, seeded images, and where real data may lie."""
 
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ from hypothesis import settings
 from multipool.testing import random_images
 from multipool.testing import tiny_net as make_tiny_net
 
-sys.path.insert(0, str(Path(__file__).parent))  # for kinds.py
+sys.path.insert(0, str(Path(__file__).parent))  # for kinds.py and libraries.py
+importlib.import_module("libraries")  # before anything imports torchvision
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 

@@ -37,3 +37,16 @@ def test_the_seed_decides_the_new_layer():
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match="^num_classes must be at least 2, got 1$"):
         models.with_new_head(models.build("wrn10-1", 4), 1)
+
+
+def test_some_outputs_of_a_model_are_those_of_the_whole_one(tiny_net, make_images):
+    before = copy.deepcopy(tiny_net.state_dict())
+    some = models.with_outputs(tiny_net, [4, 1])
+    assert torch.allclose(some(make_images(3)), tiny_net(make_images(3))[:, [4, 1]], atol=1e-6)
+    assert all(torch.equal(tiny_net.state_dict()[key], before[key]) for key in before)
+
+
+@pytest.mark.parametrize("outputs", [[0, 5], [1, 1], [2], [-1, 2]])
+def test_outputs_that_are_none_are_refused(tiny_net, outputs):
+    with pytest.raises(ValueError, match="at least 2 different ones of the model's 0 to 4, got"):
+        models.with_outputs(tiny_net, outputs)

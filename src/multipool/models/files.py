@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from multipool.core import brief, lookup, read_tensors, unknown, write_tensors
-from multipool.models.hubs import HUBS
-from multipool.models.normalise import Normalise
+from multipool.models.hubs import SPELLINGS, foreign, is_foreign
+from multipool.models.normalise import Normalise, Normalised
 from multipool.models.pickled import look_through
 from multipool.models.table import MODELS, SHIPPED, skeleton, with_normalisation
 
@@ -29,13 +29,12 @@ def load(
 
     ``source`` is a ``.safetensors`` file that names its architecture; a state dict (``.pt``,
     ``.pth``, or a file without metadata) together with ``architecture``, of ``MODELS`` or like
-    ``timm:NAME``; a name in ``SHIPPED``; or ``timm:NAME``, ``torchvision:NAME``,
-    ``robustbench:NAME`` where that package is installed. ``num_classes`` is checked if given.
-    Half-precision files become float32.
+    ``timm:NAME``; a name in ``SHIPPED``; ``timm:NAME``, ``torchvision:NAME``, ``hf:NAME`` (or a
+    folder), ``robustbench:NAME`` where that package is installed; or ``FILE.py:FUNCTION``, which
+    is run. ``num_classes`` is checked if given. Half-precision files become float32.
     """
-    hub, _, name = str(source).partition(":")
-    if name and hub in HUBS:
-        model = HUBS[hub](name, num_classes)
+    if is_foreign(str(source)):
+        model = foreign(str(source), num_classes)
         _check_classes(model, num_classes, str(source))
         return model.eval()
     path = SHIPPED.get(str(source), Path(source))
@@ -45,9 +44,9 @@ def load(
     elif suffix in (".pt", ".pth", ".ckpt", ".tar"):
         tensors, metadata = _read_checkpoint(path), {}
     else:
-        hubs = (f"{name}:NAME" for name in HUBS)
-        raise unknown("weights", str(source), [*SHIPPED, *hubs, "FILE.safetensors", "FILE.pt"])
-    if architecture is not None and architecture.partition(":")[0] in HUBS:
+        known = [*SHIPPED, *SPELLINGS, "FILE.safetensors", "FILE.pt"]
+        raise unknown("weights", str(source), known)
+    if architecture is not None and is_foreign(architecture):
         return _fill(path, tensors, num_classes, architecture).eval()
     return _assemble(path, tensors, metadata, num_classes, architecture).eval()
 
@@ -123,22 +122,25 @@ def _assemble(
 def _fill(
     path: Path, tensors: dict[str, Tensor], num_classes: int | None, architecture: str
 ) -> nn.Module:
-    """Return another package's architecture with the weights of ``path`` in it."""
-    hub, _, name = architecture.partition(":")
-    make = HUBS[hub]
-    model = make(name, None, pretrained=False)
-    inner = getattr(model, "model", model)
+    """Return an architecture from elsewhere with the weights of ``path`` in it."""
+    model = foreign(architecture, None, pretrained=False)
+    inner = _inner(model)
     head = next((key for key, layer in inner.named_modules() if layer is classifier(inner)), "")
     found = len(tensors[f"{head}.weight"]) if f"{head}.weight" in tensors else None
     if found is not None and found != classifier(inner).out_features:
-        model = make(name, found, pretrained=False)
-        inner = getattr(model, "model", model)
+        model = foreign(architecture, found, pretrained=False)
+        inner = _inner(model)
     _check_fit(path, architecture, inner.state_dict(), tensors)
     full = {k: _full(v) for k, v in tensors.items()}
     _check_values(path, inner.state_dict(), full)
     inner.load_state_dict(full)
     _check_classes(model, num_classes, str(path))
     return model
+
+
+def _inner(model: nn.Module) -> nn.Module:
+    """Return the model as it came, whose names a file of weights has."""
+    return model.model if isinstance(model, Normalised) else model
 
 
 def _half(tensor: Tensor) -> Tensor:
@@ -206,7 +208,10 @@ def _check_values(path: Path, wanted: Mapping[str, Tensor], found: Mapping[str, 
 def _check_classes(model: nn.Module, num_classes: int | None, source: str) -> None:
     """Raise one sentence if another package's model has a different number of classes."""
     if num_classes is not None and (found := classifier(model).out_features) != num_classes:
-        raise ValueError(f"{source} has {found} classes, expected {num_classes}")
+        raise ValueError(
+            f"{source} has {found} classes, expected {num_classes}; for some of its classes name "
+            "them with --classes FILE"
+        )
 
 
 def _read_checkpoint(path: Path) -> dict[str, Tensor]:

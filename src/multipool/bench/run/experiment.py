@@ -58,8 +58,8 @@ class Experiment:
     protocol: str = _setting("ptta", _of(PROTOCOLS))
     model: str | None = _setting(
         None,
-        f"Architecture, where the weights do not name it. {_of(models.MODELS)} Or of another "
-        f"package, without --weights with its own: {', '.join(f'{h}:NAME' for h in models.HUBS)}.",
+        f"Architecture, where the weights do not name it. {_of(models.MODELS)} Or from elsewhere, "
+        f"without --weights with its own: {', '.join(models.SPELLINGS)}.",
     )
     weights: str | None = _setting(
         None,
@@ -271,7 +271,11 @@ def _check_weights(experiment: Experiment) -> None:
             f"{experiment.weights} as well; leave one of them out"
         )
     name = experiment.weights_name()
-    if name in models.SHIPPED or name.partition(":")[0] in models.HUBS:
+    if experiment.model is not None and models.is_own(experiment.model):
+        file = models.file_of(experiment.model)
+        if not file.is_file():
+            raise FileNotFoundError(f"no Python file at {file}, of --model {experiment.model}")
+    if name in models.SHIPPED or models.is_foreign(name):
         return
     if not Path(name).is_file():
         raise FileNotFoundError(
@@ -281,6 +285,6 @@ def _check_weights(experiment: Experiment) -> None:
 
 def _self_contained(model: str | None) -> str | None:
     """Return ``model`` if it names weights as well as an architecture."""
-    if model is not None and (model in models.SHIPPED or model.partition(":")[0] in models.HUBS):
+    if model is not None and (model in models.SHIPPED or models.is_foreign(model)):
         return model
     return None
