@@ -15,12 +15,15 @@ def small(tiny, monkeypatch):
     monkeypatch.setattr("multipool.cli.bench.shapes_model", lambda device: (model, images))
 
 
-def test_methods_are_measured_with_every_memory(call, small):
+def test_methods_are_measured_with_every_memory(call, small, tmp_path):
     args = ("bench", "methods", "--methods", "source,rotta", "--batches", 2, "--batch-size", 8)
     args += ("--warm-up", 1)
-    code, out, _ = call(*args, "--json")
-    rows = json.loads(out)
+    code, out, _ = call(*args, "--json", "--write", tmp_path / "speeds.json")
+    found = json.loads(out)
     assert code == 0
+    assert json.loads((tmp_path / "speeds.json").read_text()) == found
+    assert found["machine"]["batch_size"] == 8
+    rows = found["speeds"]
     assert [(r["method"], r["memory"]) for r in rows] == [
         ("source", None),
         ("rotta", "single"),
@@ -29,6 +32,7 @@ def test_methods_are_measured_with_every_memory(call, small):
     ]
     code, out, _ = call(*args, "--quiet")
     assert "x necessary" in out
+    assert "% of source" in out
 
 
 def test_the_memory_is_measured_alone(call, monkeypatch):

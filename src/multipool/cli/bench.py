@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from multipool.bench.run.environment import resolve
 from multipool.bench.speed.corruptions import measure_corruptions, overall
 from multipool.bench.speed.guard import GuardCost, measure_guard
+from multipool.bench.speed.machine import Witness, turn
 from multipool.bench.speed.memory import MemoryRow, measure_memory
 from multipool.bench.speed.methods import (
     Speed,
@@ -21,6 +23,7 @@ from multipool.bench.speed.methods import (
 from multipool.cli import options as o
 from multipool.cli.console import print_json, say, table
 from multipool.core import lookup
+from multipool.core.files import write_json
 from multipool.data import COMMON, EXTRA
 from multipool.methods import METHODS
 
@@ -64,11 +67,16 @@ def methods(
     guard: Annotated[
         bool, typer.Option("--guard", help="Measure what the guard costs, in float32.")
     ] = False,
+    write: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write speeds and machine as JSON, too.")
+    ] = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
     """Measure every method and memory, against the least it has to compute.
 
+    "% of source" is the throughput beside plain inference, measured in the same turns; "cold" the
+    samples a second of the first 40 batches, "start" the seconds from ``adapt`` to the tenth.
     "x forward" is the time of a batch over one plain forward pass of the model; "x necessary" over
     the bare forward and backward passes that the method cannot do without; "x own pool" over the
     same method with its own pool. All of a method's steps and those passes take turns.
@@ -85,16 +93,14 @@ def methods(
         "warm_up": warm_up,
         "progress": lambda name: say(f"measuring {name}", quiet or json),
     }
-    if guard:
-        _show_guard(measure_guard(model, images, pairs, **how), str(place), json)
-        return
-    found = measure_methods(model, images, pairs, precision=precision, compile=compile, **how)
-    if json:
-        print_json([dataclasses.asdict(speed) for speed in found])
-        return
-    columns = ["method", "memory", "samples/s", "ms/batch", "x forward", "x necessary"]
-    columns += ["x own pool", "memory %"]
-    table(f"speed on {resolve(device)}", columns, [_row(speed) for speed in found], left=2)
+    with turn(how["progress"]):
+        if guard:
+            _show_guard(measure_guard(model, images, pairs, **how), str(place), json)
+            return
+        witness = Witness(place)
+        found = measure_methods(model, images, pairs, precision=precision, compile=compile, **how)
+        machine = witness.facts()
+    _show_speeds(found, {**machine, "batch_size": batch_size, "warm_up": warm_up}, write, json)
 
 
 @app.command(epilog="Example: multipool bench memory --sides 32 --repeats 10")
@@ -152,6 +158,22 @@ def corruptions(
     table(f"corruptions at {pixels} px on {resolve(device)}", columns, rows)
 
 
+def _show_speeds(
+    found: list[Speed], machine: dict[str, object], write: Path | None, json: bool
+) -> None:
+    whole = {"machine": machine, "speeds": [dataclasses.asdict(speed) for speed in found]}
+    if write is not None:
+        write_json(write, whole)
+    if json:
+        print_json(whole)
+        return
+    columns = ["method", "memory", "samples/s", "% of source", "cold/s", "start s", "ms/batch"]
+    columns += ["x forward", "x necessary", "x own pool", "memory %"]
+    table(f"speed on {machine['device']}", columns, [_row(speed) for speed in found], left=2)
+    others = machine.get("cores_busy_with_others", "an unknown number of")
+    say(f"others kept {others} of {machine['cores']} cores busy meanwhile", False)
+
+
 def _show_guard(costs: list[GuardCost], place: str, json: bool) -> None:
     if json:
         print_json(
@@ -199,6 +221,9 @@ def _row(speed: Speed) -> list[str]:
         speed.method,
         speed.memory or "–",
         f"{speed.samples_per_second:,.0f}",
+        f"{100 * speed.source_share:.0f}",
+        f"{speed.cold_per_second:,.0f}",
+        f"{speed.start_seconds:.2f}",
         f"{speed.milliseconds:.2f}",
         f"{speed.forward_ratio:.2f}",
         _or_dash(speed.necessary_ratio, ".2f"),

@@ -31,6 +31,9 @@ def test_a_speed_says_the_same_in_all_its_units(model):
         assert speed.necessary_ratio is not None
         assert 0 < speed.necessary_ratio <= speed.forward_ratio * 1.0001
         assert 0 <= speed.memory_share < 1
+        # All 4 batches are cold here, and all of the start.
+        assert speed.start_seconds > 4 * 8 / speed.cold_per_second
+        assert speed.source_share > 0
     assert found[0].memory_share == 0
 
 

@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from multipool.core import ImageSet, as_float, torch_generator
 from multipool.methods import METHODS
 
 _PLAIN_WARM_UP = 3  # rounds of the bare passes before they are timed
+START, COLD = 10, 40  # batches that count as the start, and as cold
 # Passes over a batch that a method cannot do without: forwards with stored statistics, forwards
 # with the batch's own, both without a gradient, and forwards with one and its backward. Only
 # methods that train the normalisation layers alone, and whose number of passes does not depend on
@@ -44,11 +46,14 @@ PASSES: dict[str, tuple[int, int, int]] = {
 
 @dataclass(frozen=True)
 class Speed:
-    """The speed of one method with one memory; medians over batches, warm."""
+    """The speed of one method with one memory; medians over batches, warm, unless it says cold."""
 
     method: str
     memory: str | None
     samples_per_second: float
+    source_share: float  # of the samples a second that plain inference (``source``) makes
+    cold_per_second: float  # samples a second over the first batches, at most 40
+    start_seconds: float  # from ``adapt`` until ten batches, or all there are, have come and gone
     milliseconds: float  # a batch
     forward_ratio: float  # time of a batch over one plain forward pass
     necessary_ratio: float | None  # over the bare passes of ``PASSES``; None: not in the table
@@ -95,34 +100,37 @@ def measure_methods(
         if progress is not None:
             named = ", ".join(memory for memory in memories if memory)
             progress(f"{method} with {named}" if named else method)
-        adapters = [
-            methods.adapt(
-                model,
-                method,
-                memory,
-                num_classes=num_classes,
-                source=source,
-                seed=seed,
-                guard=False,
-                precision=precision,
-                compile=compile,
-            )
-            for memory in memories
-        ]
-        steps, bare, shares = _seconds(adapters, passes, given, warm_up)
+        how: dict[str, Any] = {
+            "num_classes": num_classes,
+            "seed": seed,
+            "guard": False,
+            "precision": precision,
+        }
+        make = functools.partial(methods.adapt, model, source=source, compile=compile, **how)
+        made = [_made(functools.partial(make, method, memory), device) for memory in memories]
+        plain = _made(functools.partial(make, "source"), device)
+        adapters = [adapter for adapter, _ in (*made, plain)]
+        times, shares = _seconds(adapters, passes, given, warm_up)
+        steps = [statistics.median(part[warm_up:]) for part in times]
+        steps, inference, bare = steps[: len(made)], steps[len(made)], steps[len(made) + 1 :]
         least, by_memory = _least(method, bare), dict(zip(memories, steps, strict=True))
         found += [
             Speed(
                 method=method,
                 memory=memory,
                 samples_per_second=batch_size / seconds,
+                source_share=inference / seconds,
+                cold_per_second=batch_size * len(each[:COLD]) / sum(each[:COLD]),
+                start_seconds=begun + sum(each[:START]),
                 milliseconds=1000 * seconds,
                 forward_ratio=seconds / bare[0],
                 necessary_ratio=None if least is None else seconds / least,
                 pool_ratio=seconds / by_memory["single"] if "single" in by_memory else None,
                 memory_share=share,
             )
-            for memory, seconds, share in zip(memories, steps, shares, strict=True)
+            for memory, seconds, share, each, (_, begun) in zip(
+                memories, steps, shares[: len(made)], times[: len(made)], made, strict=True
+            )
         ]
     return found
 
@@ -209,30 +217,40 @@ def _seconds(
     passes: list[Callable[[], None]],
     given: list[Tensor],
     warm_up: int,
-) -> tuple[list[float], list[float], list[float]]:
-    """Return the median seconds of each adapter's step and each bare pass, and memory shares.
+) -> tuple[list[list[float]], list[float]]:
+    """Return the seconds of each adapter's steps, then of each bare pass, and memory shares.
 
     Steps and bare passes take turns, so that a machine that slows down slows all of them.
     """
     device = given[0].device
-    times: list[list[float]] = []
+    times: list[list[float]] = [[] for _ in (*adapters, *passes)]
     before = [0.0] * len(adapters)
     for index, images in enumerate(given):
         if index == warm_up:
             before = [adapter.seconds["memory"] for adapter in adapters]
         calls: list[Callable[[], object]]
         calls = [functools.partial(adapter, images) for adapter in adapters]
-        calls += passes if index >= warm_up - _PLAIN_WARM_UP else []
-        taken = _turn(calls, index, device)
-        if index >= warm_up:
-            times.append(taken)
-    parts = list(zip(*times, strict=True))
-    medians = [statistics.median(part) for part in parts]
+        calls += passes if index >= warm_up - _PLAIN_WARM_UP else [_nothing] * len(passes)
+        for each, seconds in zip(times, _turn(calls, index, device), strict=True):
+            each.append(seconds)
     shares = [
-        (adapter.seconds["memory"] - start) / sum(part)
-        for adapter, start, part in zip(adapters, before, parts, strict=False)
+        (adapter.seconds["memory"] - start) / sum(each[warm_up:])
+        for adapter, start, each in zip(adapters, before, times, strict=False)
     ]
-    return medians[: len(adapters)], medians[len(adapters) :], shares
+    return times, shares
+
+
+def _made(
+    make: Callable[[], methods.Adapter], device: torch.device
+) -> tuple[methods.Adapter, float]:
+    """Return an adapter and the seconds that making it took."""
+    start = _now(device)
+    adapter = make()
+    return adapter, _now(device) - start
+
+
+def _nothing() -> None:
+    """Take the place of a pass that is not timed yet."""
 
 
 def _turn(calls: Sequence[Callable[[], object]], index: int, device: torch.device) -> list[float]:
