@@ -121,7 +121,7 @@ class SequenceDecoder:
 def advance(state: State, logits: Tensor, window: int) -> tuple[Array, State]:
     """Return log posteriors ``(B, L)`` of float64 logits and the state after them."""
     logits = logits - logits.amax(dim=1, keepdim=True)
-    sure = discounted(state.sureness, sureness(logits), window)
+    sure = discounted(state.sureness, sureness(logits.numpy()), window)
     heats = torch.tensor(TEMPERATURES, dtype=torch.float64)[:, None] / choose_factor(sure)
     emissions: Array = (logits[:, None] / heats).softmax(dim=2).numpy()  # (B, T, L)
     plain = np.ascontiguousarray(emissions[:, 0])

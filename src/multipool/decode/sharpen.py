@@ -7,8 +7,7 @@ unsure on the average are multiplied by a factor first.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from multipool.decode.chains import Array
 
@@ -17,20 +16,20 @@ FACTORS = (1.0, *(f * 2**k for k in range(_OCTAVES) for f in (1.5, 2.0)))
 _SURE = 0.6  # mean of the highest probabilities that is sharp enough
 
 
-def sureness(logits: Tensor) -> Array:
+def sureness(logits: Array) -> Array:
     """Return the highest probability of each sample at each factor, and 1 to count, ``(B, S + 1)``.
 
     ``logits`` ``(B, L)`` have 0 as their highest.
     """
-    whole, half = logits.exp(), (1.5 * logits).exp()
-    powers = [whole]
-    for _ in range(_OCTAVES):  # squares cost less than exponentials
-        whole = whole * whole
-        powers += [half, whole]
-        half = half * half
-    highest = [1 / power.sum(dim=1) for power in powers]
-    values: Array = torch.stack([*highest, torch.ones_like(highest[0])], dim=1).numpy()
-    return values
+    whole, half = np.exp(logits), np.exp(1.5 * logits)
+    sums = np.ones((len(logits), len(FACTORS) + 1))
+    whole.sum(axis=1, out=sums[:, 0])
+    for octave in range(_OCTAVES):  # squares cost less than exponentials
+        whole *= whole
+        half.sum(axis=1, out=sums[:, 2 * octave + 1])
+        whole.sum(axis=1, out=sums[:, 2 * octave + 2])
+        half *= half
+    return np.asarray(1 / sums)
 
 
 def choose_factor(sums: Array) -> float:

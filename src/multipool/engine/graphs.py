@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from multipool.ops import fused
+
 _log = logging.getLogger("multipool")
 Function = Callable[..., tuple[Tensor, ...]]
 _WARM_UP = 3  # calls before anything is captured: libraries set themselves up meanwhile
@@ -35,14 +37,21 @@ class Graphed:
 
     The method must touch the same tensors in the same way at every call of one shape, make no
     host decision on device values, and draw no random numbers. Its results are overwritten by
-    the next call: clone what is kept.
+    the next call: clone what is kept. ``fuses``: the type of activations whose kernels
+    are fused where they can be, which takes some time to prepare.
     """
 
-    def __init__(self, method: MethodType | Function, *, enabled: bool = True) -> None:
+    def __init__(
+        self,
+        method: MethodType | Function,
+        *,
+        enabled: bool = True,
+        fuses: torch.dtype | None = None,
+    ) -> None:
         # Weak: an adapter that is dropped must free its graphs at once, not at the next
         # garbage collection, which knows nothing of GPU memory.
         self._method = weakref.WeakMethod(method)
-        self.enabled = enabled
+        self.enabled, self._fuses = enabled, fuses
         self._calls: dict[tuple[object, ...], int] = {}
         self._recordings: dict[tuple[object, ...], _Recording] = {}
         self._stream: torch.cuda.Stream | None = None
@@ -89,6 +98,8 @@ class Graphed:
     def _record(self, inputs: tuple[Tensor, ...]) -> _Recording:
         held = tuple(t.clone(memory_format=torch.preserve_format) for t in inputs)
         stream = self._side_stream(inputs[0].device)
+        if self._fuses is not None:
+            fused.get_ready(inputs[0].device, self._fuses)
         torch.cuda.synchronize()
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()

@@ -121,6 +121,7 @@ class PeTTA(FromMemory):
 
     name = "petta"
     Config = PeTTAConfig
+    fuses = True
     takes_memory = "class-balanced"
     needs_source = True
     reads_features = True

@@ -38,6 +38,7 @@ class ResiTTA(FromMemory):
 
     name = "resitta"
     Config = ResiTTAConfig
+    fuses = True
     takes_memory = "entropy"
     view = View()
 

@@ -32,6 +32,7 @@ class RoTTA(FromMemory):
 
     name = "rotta"
     Config = RoTTAConfig
+    fuses = True
     takes_memory = "class-balanced"
     view = View()
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from multipool.models.normalise import Normalise
 from multipool.ops import activated
@@ -32,8 +31,8 @@ class BasicBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the block's output."""
         out = activated(self.bn1, self.conv1(x))
-        out = self.bn2(self.conv2(out))
-        return F.relu(out + (x if self.downsample is None else self.downsample(x)))
+        shortcut = x if self.downsample is None else self.downsample(x)
+        return activated(self.bn2, self.conv2(out), shortcut)
 
 
 class Bottleneck(nn.Module):
@@ -56,8 +55,8 @@ class Bottleneck(nn.Module):
         """Return the block's output."""
         out = activated(self.bn1, self.conv1(x))
         out = activated(self.bn2, self.conv2(out))
-        out = self.bn3(self.conv3(out))
-        return F.relu(out + (x if self.downsample is None else self.downsample(x)))
+        shortcut = x if self.downsample is None else self.downsample(x)
+        return activated(self.bn3, self.conv3(out), shortcut)
 
 
 def _shortcut(width_in: int, width: int, stride: int) -> nn.Sequential | None:

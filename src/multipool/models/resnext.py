@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from multipool.models.normalise import Normalise
 from multipool.ops import activated
@@ -60,5 +59,5 @@ class _Bottleneck(nn.Module):
         """Return the block's output."""
         out = activated(self.bn_reduce, self.conv_reduce(x))
         out = activated(self.bn, self.conv_conv(out))
-        out = self.bn_expand(self.conv_expand(out))
-        return F.relu(out + (x if self.downsample is None else self.downsample(x)))
+        shortcut = x if self.downsample is None else self.downsample(x)
+        return activated(self.bn_expand, self.conv_expand(out), shortcut)

@@ -50,6 +50,23 @@ class _ReachedError(Exception):
         self.x = x
 
 
+@dataclass(frozen=True)
+class _Until:
+    """Normalises with the stored statistics, as far as the layer of ``target``."""
+
+    target: LayerState
+
+    def __call__(self, x: Tensor, state: LayerState) -> Tensor:
+        self.moments(x, state)
+        return frozen(x, state)
+
+    def moments(self, x: Tensor, state: LayerState) -> tuple[Tensor, Tensor]:
+        """Return the stored statistics; at the target end the pass."""
+        if state is self.target:
+            raise _ReachedError(x)
+        return state.mean, state.var
+
+
 class Network(nn.Module):
     """A frozen float32 copy of a classifier with steerable normalisation.
 
@@ -201,14 +218,7 @@ class Network(nn.Module):
         The layer keeps statistics. What comes after it is not computed.
         """
         source = self.require_statistics("before_norm")
-        target = source.layers[index]
-
-        def until(x: Tensor, state: LayerState) -> Tensor:
-            if state is target:
-                raise _ReachedError(x)
-            return frozen(x, state)
-
-        self._steering.plan = [(source, until, len(images))]
+        self._steering.plan = [(source, _Until(source.layers[index]), len(images))]
         try:
             self.body(images.to(self._dtype))
         except _ReachedError as reached:

@@ -110,6 +110,11 @@ class Robust:
         move_statistics(x, state, self.rate)
         return frozen(x, state)
 
+    def moments(self, x: Tensor, state: LayerState) -> tuple[Tensor, Tensor]:
+        """Return what ``x`` is normalised by without a gradient, after they have moved."""
+        move_statistics(x, state, self.rate)
+        return state.mean, state.var
+
 
 def move_statistics(x: Tensor, state: LayerState, rate: float) -> Tensor:
     """Move the statistics by ``rate`` towards those of ``x``; return the mean of ``x``.

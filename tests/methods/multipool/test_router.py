@@ -6,6 +6,7 @@ import torch
 
 from multipool.methods.multipool.events import Event, fresh_pools
 from multipool.methods.multipool.router import Router
+from multipool.methods.multipool.search import Search
 
 WIDTH = 20
 
@@ -238,3 +239,27 @@ def test_the_shift_of_a_pool_is_its_squared_distance_from_the_source(gap):
     follow(own, World(3).images(4, 2048, gap))
     assert own.shift(0) == pytest.approx(gap**2, rel=0.25)
     assert own.shift(1) == 1.0
+
+
+def test_what_is_searched_ahead_is_what_the_look_would_find(monkeypatch):
+    world = World()
+    both = np.concatenate([world.images(0, 512), world.images(1, 512)])
+    points = both[world.rng.permutation(len(both))]
+    early, late, begun, begin = router(new=99.0), router(new=99.0), [], Search.begin
+    monkeypatch.setattr(Search, "begin", lambda self: begun.append(begin(self)))
+    for batch in np.split(points, 16):
+        one, other = (own.sort(batch, own.look()) for own in (early, late))
+        assert np.array_equal(one.pools, other.pools)
+        early = early.copy()
+        early.foresee()
+    assert begun
+    assert len(late.alive) == 2
+    assert np.array_equal(early.centres, late.centres)
+
+
+def test_a_search_is_of_its_points_alone():
+    points = np.zeros((4, 2))
+    search = Search(points, seen=4, seed=0, least=0.1)
+    assert search.is_of(points.copy(), 4)
+    assert not search.is_of(points + 1, 4)
+    assert not search.is_of(points, 5)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from multipool.methods.multipool.statistics import each_image, moving, weighted, with_statistics
+from multipool.methods.multipool.statistics import EachImage, moving, weighted, with_statistics
 from multipool.ops import Branch, Network
 from multipool.ops.normalise import LayerState
 
@@ -41,7 +41,7 @@ def test_each_image_is_normalised_as_if_it_were_alone(values):
     means = torch.randn(4, 3, generator=draw)
     variances = torch.rand(4, 3, generator=draw) + 0.2
     one = state(means, variances)
-    found = each_image(values, one)
+    found = EachImage()(values, one)
     for i in range(4):
         alone = values[i : i + 1]
         expected = F.batch_norm(alone, means[i], variances[i], one.weight, one.bias, eps=one.eps)

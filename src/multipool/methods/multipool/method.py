@@ -9,7 +9,6 @@ Nothing is learned by gradients: on every stream we tried, statistics decide and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -22,9 +21,10 @@ from multipool.engine import Context, Kept, Prediction, Update
 from multipool.engine.bank import WatchedBank
 from multipool.engine.method import Record
 from multipool.methods.multipool.accounts import KINDS, Accounts, PoolInfo
+from multipool.methods.multipool.answers import Answer, Routed
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.correlation import Correlation
-from multipool.methods.multipool.events import Event, Route, fresh_pools
+from multipool.methods.multipool.events import Event, fresh_pools
 from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.router import WINDOW, Router
 from multipool.methods.multipool.rules import Floats, Ints, effective_samples, trust
@@ -33,21 +33,6 @@ from multipool.ops.host import Arriving, sent
 
 _ENOUGH = 16  # images of a batch that say something about their domain by themselves
 _AT_ONCE = 8  # images after which a young pool is brought up to date
-
-
-@dataclass(frozen=True)
-class Routed(Prediction):
-    """A prediction, and where its images belong; the router as it will be, if this is learned."""
-
-    route: Route | None = None
-    router: Router | None = None
-
-
-class _Answer:
-    """Logits ``(B, L)`` and their copy on the way to the host; ``pool``: of all images, if one."""
-
-    def __init__(self, logits: Tensor, pool: int | None = None) -> None:
-        self.logits, self.on_host, self.pool = logits, Arriving(logits), pool
 
 
 class MultiPool(PoolPasses):
@@ -60,6 +45,7 @@ class MultiPool(PoolPasses):
     decodes = "sequence"
     self_training = False  # statistics cannot collapse
     few_updates = True
+    fuses = True
 
     def __init__(self, context: Context, config: MultiPoolConfig) -> None:
         super().__init__(context, config)
@@ -130,14 +116,15 @@ class MultiPool(PoolPasses):
         events = router.look()
         runs = self.config.runs * self.correlation.degree
         route = router.sort(described.wait().numpy(), events, runs)
+        if self.device.type == "cuda":  # on a CPU the other cores have the next pass to do
+            router.foresee()
         fresh = fresh_pools(route.events)
         answer = self._answer(images, route.pools, fresh, router, guess)
         answer = self._with_young(images, answer, route.pools, fresh, router)
         on_host = answer.on_host.wait()
-        labels, doubt = on_host.argmax(dim=1), uncertainty(on_host)
-        return Routed(answer.logits, labels, doubt, on_host=on_host, route=route, router=router)
+        return Routed(answer.logits, on_host=on_host, route=route, router=router)
 
-    def _guess(self, images: Tensor) -> _Answer | None:
+    def _guess(self, images: Tensor) -> Answer | None:
         """Predict with the pool of the last images, on a GPU, while the host sorts these.
 
         Worth it only as long as images of other pools do not come in between.
@@ -149,26 +136,26 @@ class MultiPool(PoolPasses):
         return self._of_one(images, pool, self._known_trust(pool, self.router))
 
     def _answer(
-        self, images: Tensor, pools: Ints, fresh: set[int], router: Router, guess: _Answer | None
-    ) -> _Answer:
+        self, images: Tensor, pools: Ints, fresh: set[int], router: Router, guess: Answer | None
+    ) -> Answer:
         """Return the logits of images of these ``pools`` ``(B,)``, from what is known of them."""
         used = np.unique(pools).tolist()
-        if guess is not None and used == [guess.pool] and guess.pool not in fresh:
-            return guess
         shares = np.zeros(self.config.most, dtype=np.float32)
         for pool in used:
             shares[pool] = 0.0 if pool in fresh else self._known_trust(pool, router)
+        if guess is not None and guess.fits(used, shares):
+            return guess
         if len(used) == 1:
             return self._of_one(images, used[0], float(shares[used[0]]))
         there = sent(pools, self.device), sent(shares, self.device)
-        return _Answer(self.pools_pass(images, *there)[0])
+        return Answer(self.pools_pass(images, *there)[0])
 
-    def _of_one(self, images: Tensor, pool: int, share: float) -> _Answer:
-        return _Answer(self.one_pool_pass(images, self._numbers(pool, share))[0], pool)
+    def _of_one(self, images: Tensor, pool: int, share: float) -> Answer:
+        return Answer(self.one_pool_pass(images, self._numbers(pool, share))[0], pool, share)
 
     def _with_young(
-        self, images: Tensor, answer: _Answer, pools: Ints, fresh: set[int], router: Router
-    ) -> _Answer:
+        self, images: Tensor, answer: Answer, pools: Ints, fresh: set[int], router: Router
+    ) -> Answer:
         """Return the answer, that of young pools with statistics that know these images too."""
         found = answer.logits
         for pool in np.unique(pools).tolist():
@@ -183,7 +170,7 @@ class MultiPool(PoolPasses):
             chosen = sent(rows, self.device)
             found = found.clone() if found is answer.logits else found
             found[chosen] = again
-        return answer if found is answer.logits else _Answer(found)
+        return answer if found is answer.logits else Answer(found)
 
     def _of_young(
         self, images: Tensor, rows: Ints, labels: Tensor, pool: int, fresh: bool, router: Router
@@ -195,13 +182,19 @@ class MultiPool(PoolPasses):
             counts = counts + self.accounts.counts[pool]
         # Where classes come in runs, every class counts the same; else every image.
         weights = here[labels].float() ** -self.correlation.degree
-        chosen = images if len(rows) == len(images) else images[sent(rows, self.device)]
-        return self.young_pass(
-            chosen,
-            sent(weights / weights.sum(), self.device),
-            self.home if fresh else self.own[pool],
-            self._numbers(self._trust(pool, counts, router), 1.0 if fresh else self._rate(pool)),
-        )[0]
+        weights = weights / weights.sum()
+        own = self.home if fresh else self.own[pool]
+        trusted = self._trust(pool, counts, router)
+        numbers = self._numbers(trusted, 1.0 if fresh else self._rate(pool))
+        if len(rows) == len(images):
+            return self.young_pass(images, sent(weights, self.device), own, numbers)[0]
+        chosen = sent(rows, self.device)
+        if not images.is_cuda:
+            return self.young_pass(images[chosen], weights, own, numbers)[0]
+        # All images, the others' weight 0: a graph for any number of rows.
+        whole = torch.zeros(len(images))
+        whole[torch.from_numpy(rows)] = weights
+        return self.young_pass(images, sent(whole, self.device), own, numbers)[0][chosen]
 
     # Learning -----------------------------------------------------------------------------------
 
@@ -213,7 +206,7 @@ class MultiPool(PoolPasses):
         self.router.take(prediction.router)
         for event in prediction.route.events:
             self._follow(event)
-        pools = prediction.route.pools
+        pools, prediction = prediction.route.pools, prediction.labelled()
         assert prediction.labels is not None
         labels = prediction.labels.numpy()
         self._correlate(prediction, pools)

@@ -10,7 +10,7 @@ from torch import Tensor
 from multipool.engine import Context, Method, tensor_pass
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.rules import projection
-from multipool.methods.multipool.statistics import each_image, moving, with_statistics
+from multipool.methods.multipool.statistics import EachImage, moving, with_statistics
 from multipool.ops import Group, frozen
 from multipool.ops.moments import instance_moments
 
@@ -69,7 +69,7 @@ class PoolPasses(Method, ABC):
         mixed = torch.lerp(self.home, self.own, shares[:, None])  # (P, S)
         assert self.branch is not None
         layers = with_statistics(self.branch, mixed.index_select(0, pools))
-        return tuple(self.network.run(Group(images, layers, each_image)))
+        return tuple(self.network.run(Group(images, layers, EachImage())))
 
     @tensor_pass
     def young_pass(

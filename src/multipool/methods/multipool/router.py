@@ -8,9 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 from torch import Tensor
 
-from multipool.core import numpy_generator
 from multipool.methods.multipool.events import Event, Route
-from multipool.methods.multipool.records import saved, sound
+from multipool.methods.multipool.records import check_pools, saved, sound
 from multipool.methods.multipool.rules import (
     Floats,
     Ints,
@@ -21,7 +20,7 @@ from multipool.methods.multipool.rules import (
     staying,
     whitener,
 )
-from multipool.methods.multipool.split import two_domains
+from multipool.methods.multipool.search import Search, crowd
 
 WINDOW = 32  # images that are judged together
 LEAST = 16  # images before anything can be called new
@@ -54,7 +53,7 @@ class Router:
     def __init__(
         self, width: int, most: int, new: float, same: float, mixed: float, seed: int = 0
     ) -> None:
-        self._new, self._same, self._mixed, self._seed = new, same, mixed, seed
+        self._new, self._same, self._how = new, same, (seed, mixed)
         self.centres = np.zeros((most, width))
         self.weights = np.zeros(most)  # images in each centre; 0: the place is free
         self.samples = np.zeros(most, dtype=np.int64)
@@ -66,6 +65,7 @@ class Router:
         # images seen, pool of the last one, images the covariance knows, last look, changes of pool
         self.numbers = np.array([0, -1, 0, 0, 0], dtype=np.int64)
         self._white: Floats | None = None  # follows from the covariance
+        self._ahead: Search | None = None  # under way, for the next look
 
     @property
     def active(self) -> int:
@@ -85,7 +85,7 @@ class Router:
 
     def take(self, other: Router) -> None:
         """Become what ``other``, a copy that went on, is."""
-        vars(self).update({name: getattr(other, name) for name in (*_STATE, "_white")})
+        vars(self).update({name: getattr(other, name) for name in (*_STATE, "_white", "_ahead")})
 
     def shift(self, pool: int) -> float:
         """Return the squared distance per dimension of a pool from the source, 1 if not known."""
@@ -101,9 +101,17 @@ class Router:
             self.numbers[3] = self.numbers[0]
             self._learn_variation()
             self._merge(events)
-            if self.numbers[0] // EVERY % _SELDOM == 0:
+            if self._searches():
                 self._split(events)
         return events
+
+    def foresee(self) -> None:
+        """Begin what the next look will take longest for, in another thread."""
+        if self.numbers[0] - self.numbers[3] >= EVERY and self._searches():
+            _, mine = crowd(self.owners, self.weights, RECENT // 2)
+            if len(mine):
+                self._ahead = Search(self.recent[mine], int(self.numbers[0]), *self._how)
+                self._ahead.begin()
 
     def sort(self, points: Floats, events: list[Event], runs: float = 0.0) -> Route:
         """Return the route of described images ``(B, D)`` after a look that brought ``events``.
@@ -122,14 +130,9 @@ class Router:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over a saved state, or raise ``ValueError`` and stay as it was."""
         found = sound(self, _STATE, state, "router's")
-        if (found["numbers"] < -1).any() or (found["weights"] < 0).any():
-            raise ValueError("the router's state has numbers or weights below zero")
-        there = np.append(found["weights"] > 0, True)  # the last for -1, no pool
-        named = np.append(found["owners"], found["numbers"][1])
-        if (named < -1).any() or (named >= len(self.weights)).any() or not there[named].all():
-            raise ValueError("the router's state names a pool that it does not have")
+        check_pools(found)
         vars(self).update(found)
-        self._white = None
+        self._white = self._ahead = None
 
     # One window ---------------------------------------------------------------------------------
 
@@ -246,6 +249,10 @@ class Router:
         self.covariance += (rest.T @ rest / len(rest) - self.covariance) * len(rest) / known
         self.numbers[2] = int(known)
 
+    def _searches(self) -> bool:
+        """Tell whether a look now searches for a second domain."""
+        return int(self.numbers[0]) // EVERY % _SELDOM == 0
+
     def _merge(self, events: list[Event]) -> None:
         """Make one pool of the two nearest, if they are the same."""
         alive = self.alive
@@ -270,18 +277,14 @@ class Router:
 
     def _split(self, events: list[Event]) -> None:
         """Make two pools of the one that most recent images are in, if it holds two domains."""
-        owners = self.owners[self.owners >= 0]
-        if len(owners) < RECENT // 2 or (self.weights > 0).all():
+        pool, mine = crowd(self.owners, self.weights, RECENT // 2)
+        if not len(mine):
             return
-        pool = int(np.bincount(owners).argmax())
-        mine = np.flatnonzero(self.owners == pool)
-        if len(mine) < RECENT // 2:
+        points, search = self.recent[mine], self._ahead
+        if search is None or not search.is_of(points, int(self.numbers[0])):
+            search = Search(points, int(self.numbers[0]), *self._how)
+        if (second := search.result()) is None:
             return
-        rng = numpy_generator(self._seed, "split", int(self.numbers[0]))
-        second = two_domains(self.recent[mine], rng, self._mixed)
-        if second is None:
-            return
-        points = self.recent[mine]
         other = self._create(points[second], [])
         for place, part in ((pool, ~second), (other, second)):
             self.centres[place] = points[part].mean(axis=0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from multipool.ops import Branch
+from multipool.ops import Branch, fused
 from multipool.ops.moments import instance_moments, normalise
 from multipool.ops.normalise import LayerState, batch_moments, batch_norm
 
@@ -31,9 +31,16 @@ def with_statistics(branch: Branch, statistics: Tensor) -> Layers:
     )
 
 
-def each_image(x: Tensor, state: LayerState) -> Tensor:
-    """Normalise each image with its own row of statistics, ``(B, C)``."""
-    return normalise(x, state.mean, state.var, state)
+class EachImage:
+    """Normalises each image with its own row of statistics, ``(B, C)``."""
+
+    def __call__(self, x: Tensor, state: LayerState) -> Tensor:
+        """Return the normalised ``x``."""
+        return normalise(x, state.mean, state.var, state)
+
+    def moments(self, x: Tensor, state: LayerState) -> tuple[Tensor, Tensor]:
+        """Return the rows of statistics."""
+        return state.mean, state.var
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,10 @@ class Moving:
         source = self.source[id(own)]
         mean, var = (torch.lerp(a, b, self.share) for a, b in _pairs(source, own))
         return batch_norm(x, mean, var, own.weight, own.bias, eps=own.eps)
+
+    def moments(self, x: Tensor, own: LayerState) -> tuple[Tensor, Tensor]:
+        """Return what ``x`` is normalised by and move ``own.mean`` and ``own.var``, fused."""
+        return fused.moved(x, own, self.source[id(own)], self.share, self.rate, self.weights)
 
 
 def moving(

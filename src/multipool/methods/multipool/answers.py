@@ -1,0 +1,51 @@
+"""What multipool says about a batch, and what it knows before all is decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from multipool.engine import Prediction
+from multipool.methods.multipool.events import Route
+from multipool.methods.multipool.router import Router
+from multipool.ops import uncertainty
+from multipool.ops.host import Arriving
+
+_NO_MATTER = 0.005  # by which the weight of a pool's statistics may differ from what was guessed
+
+
+@dataclass(frozen=True)
+class Routed(Prediction):
+    """A prediction, and where its images belong; the router as it will be, if this is learned."""
+
+    route: Route | None = None
+    router: Router | None = None
+
+    def decoded(self, labels: Tensor, doubt: Tensor) -> Prediction:
+        """Return the same with what a decoder says, for banks."""
+        return replace(self, labels=labels, doubt=doubt)
+
+    def labelled(self) -> Prediction:
+        """Return the same with what the logits themselves say, where no decoder has spoken."""
+        if self.labels is not None:
+            return self
+        on_host = self.host_logits()
+        return replace(self, labels=on_host.argmax(dim=1), doubt=uncertainty(on_host))
+
+
+class Answer:
+    """Logits ``(B, L)`` and their copy on the way to the host.
+
+    ``pool`` is that of all images, if they have one, and ``share`` its weight beside the source.
+    """
+
+    def __init__(self, logits: Tensor, pool: int = -1, share: float = 0.0) -> None:
+        self.logits, self.on_host = logits, Arriving(logits)
+        self.pool, self.share = pool, share
+
+    def fits(self, pools: list[int], shares: npt.NDArray[np.float32]) -> bool:
+        """Tell whether images of these pools, which have these weights, have been answered."""
+        return pools == [self.pool] and abs(self.share - float(shares[self.pool])) < _NO_MATTER
