@@ -7,6 +7,7 @@ import copy
 import math
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from multipool.engine import Adapter, Setup, configure
 from multipool.memory import MEMORIES, build
 from multipool.methods import METHODS, load
+from multipool.methods.multipool.statistics import Moving
+from multipool.ops import LayerState, frozen, fused
+from multipool.ops.moments import normalise
 
 CLASSES = 10
 SIZES = (64, 1, 2, 3, 5, 16, 65, 200)
@@ -27,14 +31,15 @@ OPTIONS = {"cotta": {"confidence": 0.0}, "resitta": {"gate": 2.0}, "rmt": {"warm
 device = torch.device("cuda")  # run.py may put another here
 
 
-def network() -> nn.Module:
+def network(widths: tuple[int, int] = (7, 9)) -> nn.Module:
     """Return an untrained classifier; its vectors begin at odd addresses when laid end to end."""
+    first, second = widths
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         net = nn.Sequential(
-            nn.Conv2d(3, 7, 3, padding=1, bias=False), nn.BatchNorm2d(7), nn.ReLU(),
-            nn.Conv2d(7, 9, 3, padding=1, bias=False), nn.BatchNorm2d(9), nn.ReLU(),
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(9, CLASSES),
+            nn.Conv2d(3, first, 3, padding=1, bias=False), nn.BatchNorm2d(first), nn.ReLU(),
+            nn.Conv2d(first, second, 3, padding=1, bias=False), nn.BatchNorm2d(second), nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(second, CLASSES),
         )  # fmt: skip
         nn.init.normal_(net[-1].weight, std=3.0)
     return net.eval()
@@ -52,7 +57,7 @@ def source() -> list[tuple[Tensor, Tensor]]:
     return [(images(77 + i, 64).cpu(), torch.arange(64) % CLASSES) for i in range(2)]
 
 
-def make(name: str, memory: str | None = None, *, options=None, **more) -> Adapter:
+def make(name: str, memory: str | None = None, *, options=None, widths=(7, 9), **more) -> Adapter:
     """Return an adapter on the device, with graphs or without."""
     kind = METHODS[name]
     setup = Setup(num_classes=CLASSES, memory=memory, **more)
@@ -60,7 +65,7 @@ def make(name: str, memory: str | None = None, *, options=None, **more) -> Adapt
         build(memory or kind.prefers or kind.takes_memory, CLASSES) if kind.takes_memory else None
     )
     config = configure(kind.Config(), options or OPTIONS.get(name, {}), name)
-    return Adapter(kind, network().to(device), config, setup, bank, source())
+    return Adapter(kind, network(widths).to(device), config, setup, bank, source())
 
 
 def recorded(adapter: Adapter) -> int:
@@ -73,9 +78,13 @@ def differ(one: Tensor, other: Tensor) -> float:
     return float((one - other).abs().max() / other.abs().max())
 
 
-def check_graphs(name: str, memory: str | None, sizes: tuple[int, ...], options=None) -> str:
+def check_graphs(
+    name: str, memory: str | None, sizes: tuple[int, ...], options=None, widths=(7, 9)
+) -> str:
     """Replayed and launched one by one, a stream of batches gets the same answers."""
-    with_graphs, without = (make(name, memory, options=options, graphs=g) for g in (True, False))
+    with_graphs, without = (
+        make(name, memory, options=options, widths=widths, graphs=g) for g in (True, False)
+    )
     worst = 0.0
     for t in range(16 if len(sizes) == 1 else 4 * len(sizes)):
         x = images(t, sizes[t % len(sizes)])
@@ -173,6 +182,35 @@ def check_one_copy(memory: str) -> str:
     return f"{copies.count} copy"
 
 
+def check_kernels(dtype: torch.dtype) -> str:
+    """Fused kernels compute what plain ones do."""
+    if not fused.get_ready(device, dtype):
+        return "no Triton here: plain kernels"
+    draw, worst = torch.Generator(device).manual_seed(0), 0.0
+    for shape in ((5, 16, 4, 4), (3, 48, 6, 6), (64, 64, 2, 2), (6, 32), (64, 256, 32, 32)):
+        x = torch.randn(shape, generator=draw, device=device).to(dtype)
+        x = x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
+        rows = torch.rand(8, shape[1], generator=draw, device=device) + 0.1
+        own, home = (LayerState(*rows[i : i + 4], 1e-5) for i in (0, 4))
+        share, rate = rows[0, 0], rows[1, 0].clamp(max=1)
+        weights = torch.rand(shape[0], generator=draw, device=device)
+        for given in (None, weights / weights.sum()):
+            one, other = (replace(own, mean=own.mean.clone(), var=own.var.clone()) for _ in "ab")
+            policy = Moving({id(one): home, id(other): home}, share, rate, given)
+            expected = policy(x, one)
+            found = fused.normalised(x, *policy.moments(x, other), other)
+            worst = max(worst, differ(found.float(), expected.float()))
+            worst = max(worst, differ(one.mean, other.mean), differ(one.var, other.var))
+        plain = frozen(x, own)
+        found = fused.normalised(x, own.mean, own.var, own, relu=True, shortcut=x)
+        worst = max(worst, differ(found.float(), torch.relu(plain + x).float()))
+        each = torch.rand(2, shape[0], shape[1] + 1, generator=draw, device=device)[..., 1:] + 0.1
+        found = fused.normalised(x, *each, own)
+        worst = max(worst, differ(found.float(), normalise(x, *each, own).float()))
+    assert worst <= (1e-5 if dtype == torch.float32 else 2e-2), f"differs by {worst:.1e}"
+    return f"differs by {worst:.0e}"
+
+
 CHECKS: dict[str, Callable[[], str]] = {}
 for _name, _bank in PAIRS:
     _with = _name if _bank is None else f"{_name} + {_bank}"
@@ -186,6 +224,12 @@ for _name in METHODS:
     CHECKS[f"half precision: {_name}"] = partial(check_half, _name)
 for _name in ("pl", "tent", "cotta", "tribe", "rotta", "petta", "resitta", "note"):
     CHECKS[f"undone: {_name}"] = partial(check_guard, _name)
+for _name in [n for n, kind in METHODS.items() if kind.fuses]:
+    CHECKS[f"fused or not: {_name}"] = partial(
+        check_graphs, _name, None, (64, 64, 64, 17), widths=(16, 32)
+    )
+for _dtype in (torch.float32, torch.bfloat16):
+    CHECKS[f"fused kernels: {_dtype}"] = partial(check_kernels, _dtype)
 for _name in MEMORIES:
     CHECKS[f"one copy to the host: {_name}"] = partial(check_one_copy, _name)
 

@@ -24,10 +24,12 @@ _ALIKE = 16  # the kernels are for channels that come in multiples of this
 _known: dict[tuple[torch.device, torch.dtype], ModuleType | None] = {}
 
 
-def get_ready(device: torch.device, dtype: torch.dtype) -> None:
-    """Have the kernels compiled before something is recorded: nothing may be, meanwhile."""
+def get_ready(device: torch.device, dtype: torch.dtype) -> bool:
+    """Have the kernels compiled before something is recorded; return whether there are any."""
+    device = torch.empty(0, device=device).device  # with its number
     if (device, dtype) not in _known:
         _known[device, dtype] = _compiled(device, dtype)
+    return _known[device, dtype] is not None
 
 
 def moments(policy: Policy, x: Tensor, state: LayerState) -> tuple[Tensor, Tensor] | None:
