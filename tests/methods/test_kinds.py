@@ -9,7 +9,9 @@ from itertools import islice
 import pytest
 import torch
 from literal import CLASSES, SEED, LiteralRoTTA, compare, stream
+from test_cmf import Literal as LiteralCMF
 from test_cotta import LiteralCoTTA
+from test_deyo import Literal as LiteralDeYO
 from test_eata import Literal as LiteralEATA
 from test_eata import literal_fisher
 from test_lame import literal as literal_lame
@@ -18,6 +20,7 @@ from test_resitta import LiteralResiTTA
 from test_rmt import LiteralRMT
 from test_rmt import source as labelled
 from test_roid import Literal as LiteralROID
+from test_sar import Literal as LiteralSAR
 from torch import nn
 from torch.nn import functional as F
 
@@ -95,6 +98,25 @@ def test_roid(kind, second, drift):
     net, trained = batch_copy(model)
     adapter = adapt(model, "roid", seed=SEED, guard=False, options={"batch_size": 32})
     check(adapter, LiteralROID(net, trained, 32), drift(4), trained)
+
+
+@each_kind
+@pytest.mark.parametrize("method", ["sar", "deyo", "cmf"])
+def test_the_heirs_of_tent_and_roid(kind, second, method, drift):
+    model = make_kind_net(kind, second)
+    net, trained = batch_copy(model)
+    options, reference = {
+        "sar": ({"entropy_margin": 0.6, "recovery": 0.0, "lr": 1e-2}, LiteralSAR(net, trained)),
+        "deyo": (
+            {"entropy_margin": 0.8, "weight_margin": 0.05, "drop": 0.0},
+            LiteralDeYO(net, trained, 0.8),
+        ),
+        "cmf": ({"batch_size": 32, "process_noise": 5.0}, LiteralCMF(net, trained, 32, 5.0)),
+    }[method]
+    adapter = adapt(model, method, seed=SEED, guard=False, options=options)
+    if method == "sar":
+        reference.limit = adapter.method.limit
+    check(adapter, reference, drift(4), trained)
 
 
 @each_kind

@@ -98,9 +98,10 @@ class Network(nn.Module):
         convolution = next((m for m in self.body.modules() if isinstance(m, nn.Conv2d)), None)
         # What the first layer takes; None: the model has no convolution to read it from.
         self.in_channels = None if convolution is None else convolution.in_channels
-        # Channels last: convolutions and statistics are faster so, on the CPU too.
         self.body.to(self._dtype)
-        self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if "GroupNorm" not in self.kinds or self.device().type != "cpu":
+            # Convolutions and statistics are faster so, on the CPU too; GroupNorm there is not.
+            self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._seen: list[Tensor] = []
         self._from_head: Tensor | None = None
         self._inspected = False  # whether its outputs have been looked at, which is done once
