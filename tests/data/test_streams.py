@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from multipool.data.streams import (
     PROTOCOLS,
-    TURNS,
     ctta,
     gradual,
     interleaved,
@@ -184,23 +183,19 @@ def test_a_mixed_stream_mixes_domains():
     assert 200 < shown[:500].sum() < 300
 
 
-@pytest.mark.parametrize("turns", TURNS)
 @given(table=tables, cameras=st.integers(1, 9), slots=st.integers(1, 5), seed=st.integers(0, 9))
 @settings(max_examples=30, deadline=None)
-def test_any_number_of_cameras_shows_every_index_once(turns, table, cameras, slots, seed):
+def test_any_number_of_cameras_shows_every_index_once(table, cameras, slots, seed):
     labels, domains, _ = table
-    order = interleaved(labels, domains, 0.1, slots, seed, cameras, turns)
+    order = interleaved(labels, domains, 0.1, slots, seed, cameras)
     assert sorted(order.tolist()) == list(range(len(labels)))
 
 
-def test_in_turn_each_camera_begins_at_its_own_domain_and_goes_round():
+def test_cameras_are_in_different_domains_and_go_round():
     labels, domains = np.tile(np.arange(4), 1000), np.repeat(np.arange(4), 1000)
-    order = interleaved(labels, domains, cameras=4, turns="robin")
-    shown = domains[order][:3600].reshape(-1, 4)  # a camera's part: 1,000, give or take 30
-    for camera in range(4):
-        visited = shown[:, camera]
-        stays = np.flatnonzero(np.diff(visited, prepend=-1))
-        assert visited[stays].tolist() == [(camera + i) % 4 for i in range(4)]
+    shown = domains[interleaved(labels, domains, cameras=4)]
+    for quarter in shown.reshape(4, 1000):  # a camera's part of a domain: 250, give or take 20
+        assert (np.bincount(quarter, minlength=4) > 150).all()
 
 
 def test_one_camera_is_a_correlated_stream_domain_after_domain():
@@ -244,7 +239,6 @@ def test_a_camera_without_samples_is_left_out():
         (lambda: recurring([0], [0], rounds=0), "rounds must be a whole number"),
         (lambda: interleaved([0], [0], gamma=-1), "gamma must be a finite number above 0, got -1"),
         (lambda: interleaved([0], [0], cameras=0), "cameras must be a whole number of at least 1"),
-        (lambda: interleaved([0], [0], turns="robins"), "did you mean 'robin'"),
         (lambda: gradual([0], [0], [0]), "severities must be at least 1, got 0"),
         (lambda: gradual([0], [0], [1, 2]), "one entry per label, got 2 for 1"),
     ],

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from multipool.core import lookup
 from multipool.data.protocol import Dataset, Ints
-from multipool.data.streams import PROTOCOLS, TURNS
+from multipool.data.streams import PROTOCOLS
 from multipool.data.subset import balanced_rows
 
 # A device copy of the whole stream is made when it fits in this many bytes.
@@ -26,10 +26,9 @@ class StreamConfig:
     """What is streamed and how; defaults are the PTTA protocol's.
 
     ``gamma`` and ``slots`` are read by ``ptta``, ``recurring`` and ``interleaved``, ``drop_absent``
-    by the first two, ``rounds`` by ``recurring``, ``cameras`` and ``turns`` by ``interleaved``.
-    ``limit`` N takes floor(N / domains) images of each domain: one seeded
-    class-balanced subset, the same rows in every domain. In a ``gradual`` stream that number is
-    shared among the severities.
+    by the first two, ``rounds`` by ``recurring``, ``cameras`` by ``interleaved``. ``limit`` N takes
+    floor(N / domains) images of each domain: one seeded class-balanced subset, the same rows in
+    every domain. In a ``gradual`` stream that number is shared among the severities.
     """
 
     protocol: str = "ptta"
@@ -41,11 +40,9 @@ class StreamConfig:
     limit: int | None = None
     drop_absent: bool = False
     cameras: int = 4
-    turns: str = "random"
 
     def __post_init__(self) -> None:
         lookup(PROTOCOLS, self.protocol, "protocol")
-        lookup(TURNS, self.turns, "way to take turns")
         if not isinstance(self.batch_size, int) or self.batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {self.batch_size!r}")
 
@@ -262,7 +259,6 @@ def _order(table: _Table, config: StreamConfig) -> Ints:
         "rounds": config.rounds,
         "drop_absent": config.drop_absent,
         "cameras": config.cameras,
-        "turns": config.turns,
         "severities": table.severities,
     }
     taken = inspect.signature(protocol).parameters

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from multipool.core import lookup, numpy_generator
+from multipool.core import numpy_generator
 
 Ints = npt.NDArray[np.int64]
 
@@ -147,7 +147,6 @@ def interleaved(
     slots: int | None = None,
     seed: int = 0,
     cameras: int = 4,
-    turns: str = "random",
 ) -> Ints:
     """Order several practical streams, as of several cameras, woven into one.
 
@@ -162,9 +161,8 @@ def interleaved(
         gamma: concentration; small values give a camera long runs of one class.
         slots: parts of a camera's domain; None is the number of distinct labels, at most 100.
         seed: same seed, same order.
-        cameras: how many streams are woven.
-        turns: whose sample is next, one of ``TURNS``. "random": anybody's, in proportion to what
-            each has to show, so that all end together; "robin": one camera after the other.
+        cameras: how many streams are woven. Whose sample is next is drawn in proportion to what
+            each has to show, so that all end together.
 
     >>> order = interleaved([0, 1] * 4, [0] * 4 + [1] * 4, cameras=2)
     >>> sorted(order.tolist())
@@ -173,7 +171,6 @@ def interleaved(
     labels, domains = _checked(labels, domains, seed)
     classes, slots = _checked_shares(labels, gamma, slots)
     _whole("cameras", cameras, 1)
-    weave = lookup(TURNS, turns, "way to take turns")
     rng = numpy_generator(seed, "interleaved")
     camera = rng.integers(cameras, size=len(labels))  # (N,)
     ids = np.unique(domains).tolist()
@@ -185,28 +182,11 @@ def interleaved(
             own = numpy_generator(seed, "interleaved", s, d)
             queues.append(part[_correlated(labels[part], classes, gamma, slots, own)])
     # A sample's place is that of its camera's turn: the n-th of a camera takes the n-th turn of it.
-    turn = np.argsort(weave(np.bincount(camera, minlength=cameras), rng), kind="stable")
+    shown = np.repeat(np.arange(cameras), np.bincount(camera, minlength=cameras))
+    turn = np.argsort(rng.permutation(shown), kind="stable")
     order = np.empty_like(labels)
     order[turn] = np.concatenate(queues)
     return order
-
-
-def _random_turns(counts: Ints, rng: np.random.Generator) -> Ints:
-    """Return ``(N,)`` cameras in random turn, each as often as it has samples."""
-    return rng.permutation(np.repeat(np.arange(len(counts)), counts))
-
-
-def _robin_turns(counts: Ints, rng: np.random.Generator) -> Ints:
-    """Return ``(N,)`` cameras one after the other; one that has shown everything is left out."""
-    camera = np.repeat(np.arange(len(counts)), counts)
-    lap = np.concatenate([np.arange(n) for n in counts.tolist()])
-    return camera[np.lexsort((camera, lap))]
-
-
-TURNS: dict[str, Callable[[Ints, np.random.Generator], Ints]] = {
-    "random": _random_turns,
-    "robin": _robin_turns,
-}
 
 
 PROTOCOLS: dict[str, Callable[..., Ints]] = {

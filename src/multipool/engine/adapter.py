@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _IncompatibleKeys
 
 from multipool.core import numpy_generator, torch_generator
 from multipool.decode import SequenceDecoder
@@ -17,6 +16,7 @@ from multipool.engine.bank import WatchedBank
 from multipool.engine.describe import describe
 from multipool.engine.guard import Guard
 from multipool.engine.method import Context, Method
+from multipool.engine.module import WholeModule
 from multipool.engine.observers import Facts, Observers
 from multipool.engine.recovery import Recovery, probe_interval
 from multipool.engine.saving import digest, write_state
@@ -24,12 +24,12 @@ from multipool.engine.setup import Setup
 from multipool.engine.source import SourceData
 from multipool.engine.state import State
 from multipool.engine.stepper import Stepper
-from multipool.engine.validate import Entrance, ValidInput
+from multipool.engine.validate import Entrance
 from multipool.memory import Memory
 from multipool.ops import Network
 
 
-class Adapter(nn.Module):
+class Adapter(WholeModule):
     """A classifier that keeps learning from the unlabelled images it is asked about.
 
     It has a :class:`Method`, and does for it what is the same for all: checks input, guards,
@@ -148,7 +148,7 @@ class Adapter(nn.Module):
         # A caller's inference mode must not reach the update, which needs gradients.
         with torch.inference_mode(mode=False), self._lock:
             given = self._enter(images)
-            logits = self._answer(given, self._advance)
+            logits = given.answer(self._advance, self.network)
             if given.bad is not None:
                 self._observers.note_masked(int(given.bad.sum()))
             self._observers.deliver()
@@ -162,7 +162,7 @@ class Adapter(nn.Module):
         """Return the logits ``(B, L)`` that a call would return now, and learn nothing."""
         with torch.inference_mode(mode=False), self._lock, torch.no_grad():
             given = self._enter(images)
-            return self._answer(given, self.stepper.look)
+            return given.answer(self.stepper.look, self.network)
 
     def observe(self, callback: Callable[[Facts], None]) -> Callable[[], None]:
         """Call ``callback`` with the facts of every update; return a function that ends it.
@@ -174,13 +174,12 @@ class Adapter(nn.Module):
     def reset(self) -> None:
         """Go back to the source model and an empty memory, as when the adapter was made."""
         with self._lock:
-            self._restore(self._initial)
+            self.restore(self._initial)
             self.seconds.update(dict.fromkeys(self.seconds, 0.0))
 
     def save(self, path: str | Path) -> None:
         """Write everything to one safetensors file, atomically; see :func:`multipool.load`."""
-        with self._lock:
-            write_state(path, self.state.snapshot(), self.recipe())
+        write_state(path, self.snapshot(), self.recipe())
 
     def recipe(self) -> dict[str, Any]:
         """Return what a file says besides the state: how to make the adapter again."""
@@ -201,55 +200,21 @@ class Adapter(nn.Module):
 
     # What torch calls ---------------------------------------------------------------------------
 
-    def state_dict(  # type: ignore[override]
-        self,
-        *,
-        destination: dict[str, Tensor] | None = None,
-        prefix: str = "",
-        keep_vars: bool = False,
-    ) -> dict[str, Tensor]:
+    def snapshot(self) -> dict[str, Tensor]:
         """Return everything that moves as one flat dict of tensors: copies, on the CPU."""
         with self._lock:
-            state = self.state.snapshot()
-        found = {} if destination is None else destination
-        found.update({prefix + name: tensor for name, tensor in state.items()})
-        return found
+            return self.state.snapshot()
 
-    def load_state_dict(
-        self,
-        state_dict: Mapping[str, Tensor],
-        strict: bool = True,
-        assign: bool = False,
-    ) -> _IncompatibleKeys:
-        """Put back what :meth:`state_dict` returned; on an error nothing has changed.
-
-        ``strict`` and ``assign`` change nothing: a state is whole, and is copied.
-        """
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Put a snapshot back, or raise ``ValueError`` and stay as it was."""
         with self._lock:
-            self._restore(state_dict)
-        return _IncompatibleKeys([], [])
+            self.state.restore(state)
+            if self.guard is not None:
+                self.guard.accept()
 
-    def _load_from_state_dict(
-        self,
-        state_dict: Mapping[str, Tensor],
-        prefix: str,
-        *rest: Any,  # noqa: ANN401
-    ) -> None:
-        """Take our part of the state of a module around us."""
-        own = {k.removeprefix(prefix): v for k, v in state_dict.items() if k.startswith(prefix)}
-        try:
-            self.load_state_dict(own)
-        except ValueError as error:
-            rest[-1].append(str(error))  # the list of messages that torch hands round
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Let pass what changes neither device nor type; refuse the rest."""
-        if any(fn(tensor) is not tensor for tensor in self.network.parameters()):
-            raise ValueError(
-                "an adapter stays where its model was: move or cast the model before "
-                "multipool.adapt"
-            )
-        return self
+    def fixed(self) -> Iterable[Tensor]:
+        """Return the frozen weights, by which it is seen that the adapter would be moved."""
+        return self.network.parameters()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by what it is made of, and its state."""
@@ -264,20 +229,6 @@ class Adapter(nn.Module):
 
     # What the parts share -----------------------------------------------------------------------
 
-    def _answer(self, given: ValidInput, act: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return logits ``(B, L)``: of good rows what ``act`` says, of bad ones the source's."""
-        network = self.network
-        if given.bad is None:
-            return act(network.prepare(given.images))
-        good = ~given.bad
-        logits = given.images.new_empty(len(good), self.setup.num_classes, dtype=torch.float32)
-        if bool(good.any()):
-            logits[good] = act(network.prepare(given.images[good]))
-        with torch.no_grad():
-            plain = network.plain(network.prepare(given.images[given.bad]))
-        logits[given.bad] = plain.nan_to_num()
-        return logits
-
     def _advance(self, images: Tensor) -> Tensor:
         """Take a step; the one that completes a period of ``reset_every`` ends in a reset.
 
@@ -288,13 +239,8 @@ class Adapter(nn.Module):
         if self._period is not None and self.method.numbers["batches"] >= self._period:
             going_on = ("generator.draws", "generator.noise", "number.updates")
             now = self.state.snapshot()
-            self._restore({**self._initial, **{name: now[name] for name in going_on}})
+            self.restore({**self._initial, **{name: now[name] for name in going_on}})
         return logits
-
-    def _restore(self, state: Mapping[str, Tensor]) -> None:
-        self.state.restore(state)
-        if self.guard is not None:
-            self.guard.accept()
 
 
 def _remake(

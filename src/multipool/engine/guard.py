@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
 
-from multipool.engine.finite import extent
 from multipool.engine.graphs import Graphed
 
 _log = logging.getLogger("multipool")
@@ -162,3 +162,19 @@ class Guard:
     def _versions(self) -> list[int]:
         """Return how often torch has changed each tensor in place, views included."""
         return [t._version for t in self._live]
+
+
+def extent(values: Tensor) -> Tensor:
+    """Return max - min of a tensor as ``()``: not finite if anything in it is not.
+
+    >>> import torch
+    >>> extent(torch.tensor([1.0, 4.0])), extent(torch.tensor([1.0, float("-inf")]))
+    (tensor(3.), tensor(inf))
+    """
+    low, high = values.detach().aminmax()
+    return high - low
+
+
+def is_finite(values: Tensor) -> bool:
+    """Tell whether all values are finite; waits for the device once."""
+    return math.isfinite(float(extent(values)))

@@ -51,9 +51,22 @@ def read_state(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"{path} has version {brief(recipe.get('version'))}, this multipool reads {_VERSION}; "
             "load it with the release that wrote it"
         )
-    if metadata.get("sha256") != digest(state, header):
-        raise ValueError(f"{path} has been altered since it was saved: its checksum differs")
+    check_unaltered(path, state, header, metadata)
     return state, dict(recipe)
+
+
+def check_unaltered(
+    path: Path | str,
+    tensors: Mapping[str, Tensor],
+    words: str,
+    metadata: Mapping[str, str],
+    advice: str = "",
+) -> None:
+    """Raise ``ValueError`` unless the header's checksum is the :func:`digest` of what was read."""
+    if metadata.get("sha256") != digest(tensors, words):
+        raise ValueError(
+            f"{path} has been altered since it was written: its checksum differs{advice}"
+        )
 
 
 def check_state(

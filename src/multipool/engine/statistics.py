@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from multipool.core import ImageSet, as_float, check_images, read_tensors, write_tensors
-from multipool.engine.saving import digest
+from multipool.engine.saving import check_unaltered, digest
 from multipool.ops import Network
 
 _KIND = "multipool source statistics"
@@ -109,8 +109,7 @@ def read(path: str | Path) -> SourceStatistics:
             f"{path} is of another version, this multipool reads {_VERSION}; make it again with "
             "multipool statistics"
         )
-    if metadata.get("sha256") != digest(tensors, _KIND):
-        raise ValueError(f"{path} has been altered since it was made: its checksum differs")
+    check_unaltered(path, tensors, _KIND, metadata)
     found = SourceStatistics(tensors["mean"], tensors["var"], tensors["counts"])
     if found.mean.ndim != 2 or found.mean.shape != found.var.shape:
         raise ValueError(f"{path} holds statistics of shapes that do not belong together")

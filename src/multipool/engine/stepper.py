@@ -13,8 +13,7 @@ from torch import Tensor
 
 from multipool.decode import SequenceDecoder, State
 from multipool.engine.collapse import Verdict
-from multipool.engine.finite import is_finite
-from multipool.engine.guard import Guard
+from multipool.engine.guard import Guard, is_finite
 from multipool.engine.method import Method, Update
 from multipool.engine.observers import Observers
 from multipool.engine.prediction import Prediction

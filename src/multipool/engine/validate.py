@@ -1,8 +1,9 @@
-"""Which images an adapter takes, and which rows of a batch are no images."""
+"""Which images an adapter takes, which rows of a batch are no images, and who answers those."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from multipool.core import as_float, check_images
 from multipool.engine.method import Method
+from multipool.ops import Network
 
 _log = logging.getLogger("multipool")
 _NEUTRAL = 0.5  # stands for a pixel that is not a number
@@ -22,6 +24,20 @@ class ValidInput:
 
     images: Tensor
     bad: Tensor | None = None
+
+    def answer(self, act: Callable[[Tensor], Tensor], network: Network) -> Tensor:
+        """Return logits ``(B, L)``: of good rows what ``act`` says, of bad ones the source's."""
+        if self.bad is None:
+            return act(network.prepare(self.images))
+        good = ~self.bad
+        learned = act(network.prepare(self.images[good])) if bool(good.any()) else None
+        with torch.no_grad():
+            plain = network.plain(network.prepare(self.images[self.bad]))
+        logits = plain.new_empty(len(good), plain.shape[1], dtype=torch.float32)
+        logits[self.bad] = plain.nan_to_num().float()
+        if learned is not None:
+            logits[good] = learned
+        return logits
 
 
 class Entrance:

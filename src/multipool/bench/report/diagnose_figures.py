@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,24 +98,38 @@ def _quality(watched: Sequence[Watched]) -> tuple[Drawing, Table]:
             table.append([one.name, point.samples, *(round(numbers[n], 4) for n in NUMBERS)])
 
     def draw() -> Figure:
-        figure = blank(7.2, 5.6)
-        panels = figure.subplots(len(NUMBERS), 1, sharex=True)
-        for axes, (number, label) in zip(panels, NUMBERS.items(), strict=True):
-            for place, one in enumerate(watched):
-                seen = [point.samples for point in one.trace]
-                values = [getattr(point.quality, number) for point in one.trace]
-                look = {"color": COLOURS[place % len(COLOURS)], "label": one.name}
-                axes.plot(seen, values, linestyle=STYLES[place % len(STYLES)], **look)
-            for sample in watched[0].changes if len(watched[0].changes) <= 60 else ():
-                axes.axvline(sample, color=INK, alpha=0.25, linewidth=0.6, zorder=0)
-            axes.set_ylabel(label, size=9)
-            axes.margins(x=0)
-        panels[0].set_yscale("log")
-        panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.05), fontsize=9)
-        panels[-1].set_xlabel("samples seen")
+        panels = {
+            label: {one.name: one.over_time(number) for one in watched}
+            for number, label in NUMBERS.items()
+        }
+        changes = watched[0].changes
+        figure = _over_time(5.6, panels, changes if len(changes) <= 60 else ())
+        figure.axes[0].set_yscale("log")
         return figure
 
     return draw, table
+
+
+def _over_time(
+    height: float,
+    panels: Mapping[str, Mapping[str, Sequence[tuple[int, float]]]],
+    changes: Iterable[int],
+) -> Figure:
+    """Draw a panel a label, in it a line a name over samples; domains begin at ``changes``."""
+    figure = blank(7.2, height)
+    drawn = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (label, lines) in zip(drawn, panels.items(), strict=True):
+        for place, (name, points) in enumerate(lines.items()):
+            x, y = [x for x, _ in points], [y for _, y in points]
+            look = {"color": COLOURS[place % len(COLOURS)], "label": name}
+            axes.plot(x, y, linestyle=STYLES[place % len(STYLES)], **look)
+        for sample in changes:
+            axes.axvline(sample, color=INK, alpha=0.25, linewidth=0.6, zorder=0)
+        axes.set_ylabel(label, size=9)
+        axes.margins(x=0)
+    drawn[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.05), fontsize=9)
+    drawn[-1].set_xlabel("samples seen")
+    return figure
 
 
 def _contents(watched: Sequence[Watched], times: slice) -> tuple[Drawing, Table]:
@@ -193,26 +207,10 @@ def _lines(section: Section, rows: list[Row]) -> tuple[Drawing, Table]:
             about = [row.method, row.memory, row.variant, run.seed, point["samples"]]
             values = [_number(point, name) for name in _PANELS]
             table.append([*about, *("" if v is None else round(v, 5) for v in values)])
-    panels = [name for name in _PANELS if any(_told(row, name) for row in rows)]
-
-    def draw() -> Figure:
-        figure = blank(7.2, 0.6 + 1.4 * len(panels))
-        drawn = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-        for axes, name in zip(drawn, panels, strict=True):
-            for place, row in enumerate(rows):
-                told = _told(row, name)
-                look = {"color": COLOURS[place % len(COLOURS)], "label": row.label}
-                x, y = [x for x, _ in told], [y for _, y in told]
-                axes.plot(x, y, linestyle=STYLES[place % len(STYLES)], **look)
-            for change in section.rows[0].runs[0].changes[:60]:
-                axes.axvline(change["sample"], color=INK, alpha=0.25, linewidth=0.6, zorder=0)
-            axes.set_ylabel(_PANELS[name], size=9)
-            axes.margins(x=0)
-        drawn[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.05), fontsize=9)
-        drawn[-1].set_xlabel("samples seen")
-        return figure
-
-    return draw, table
+    names = [name for name in _PANELS if any(_told(row, name) for row in rows)]
+    panels = {_PANELS[name]: {row.label: _told(row, name) for row in rows} for name in names}
+    changes = [int(change["sample"]) for change in section.rows[0].runs[0].changes[:60]]
+    return lambda: _over_time(0.6 + 1.4 * len(panels), panels, changes), table
 
 
 def _first(row: Row) -> Result:

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from multipool.core import brief, read_tensors, write_tensors
-from multipool.engine.saving import digest
+from multipool.engine.saving import check_unaltered, digest
 
 FILE = "checkpoint.safetensors"
 START_AGAIN = "to start again, use another --out or empty this one"
@@ -58,10 +58,7 @@ def read(folder: str | Path, settings: Mapping[str, Any]) -> Checkpoint | None:
             f"{path} has version {brief(header['version'])}, this multipool reads {_VERSION}; "
             f"continue with the release that wrote it; {START_AGAIN}"
         )
-    if metadata.get("sha256") != digest(tensors, _words(metadata)):
-        raise ValueError(
-            f"{path} has been altered since it was written: its checksum differs; {START_AGAIN}"
-        )
+    check_unaltered(path, tensors, _words(metadata), metadata, f"; {START_AGAIN}")
     check_same(path, header["settings"], settings)
     return Checkpoint(
         batches=int(header["batches"]),

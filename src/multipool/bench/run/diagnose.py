@@ -53,14 +53,17 @@ class Watched:
     snapshots: tuple[Snapshot, ...]
     changes: tuple[int, ...]  # samples at which a new domain begins
 
+    def over_time(self, number: str) -> list[tuple[int, float]]:
+        """Return samples and ``imbalance``, ``entropy`` or ``coverage`` of every measurement."""
+        return [(point.samples, float(getattr(point.quality, number))) for point in self.trace]
+
     def mean(self, number: str) -> float:
-        """Return the mean over time of ``imbalance``, ``entropy`` or ``coverage``."""
-        values = [getattr(point.quality, number) for point in self.trace]
-        return sum(values) / len(values)
+        """Return the mean of a number over time."""
+        return sum(value for _, value in self.over_time(number)) / len(self.trace)
 
     def last(self, number: str) -> float:
-        """Return the number at the end."""
-        return float(getattr(self.trace[-1].quality, number))
+        """Return a number at the end."""
+        return self.over_time(number)[-1][1]
 
 
 def diagnose_stream(
