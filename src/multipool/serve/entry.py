@@ -34,7 +34,7 @@ class Entry:
     waiting: deque[Call] = field(default_factory=deque)
     chores: deque[Chore] = field(default_factory=deque)
     more: asyncio.Event = field(default_factory=asyncio.Event)  # set when a request comes
-    used: float = field(default_factory=time.monotonic)
+    used: float = field(default_factory=time.monotonic)  # when it last answered
     unsaved_since: float | None = None  # when it first learned something that is not on disk
     saving: asyncio.Task[bool] | None = None
     retry_at: float = 0.0  # after a save that failed

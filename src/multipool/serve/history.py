@@ -26,11 +26,11 @@ class History:
         pools: int = -1,
         pool: int = -1,
     ) -> None:
-        """Put a point down; one that follows too soon takes the place of the last."""
+        """Put a point down; it takes the place of one that came too soon."""
         known = math.nan if estimate is None else estimate
         row = np.array([[time, images, known, entropy, pools, pool]], dtype=np.float64)
         rows = self._rows
-        if len(rows) > 1 and time - rows[-2, 0] < self._apart:
+        if len(rows) > 1 and rows[-1, 0] - rows[-2, 0] < self._apart:
             rows = rows[:-1]
         self._rows = np.concatenate([rows, row])[-self._points :]
 

@@ -9,7 +9,7 @@ import torch
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException
+from starlette.exceptions import HTTPException
 from torch import Tensor
 
 from multipool.serve.batching import Reply
@@ -95,8 +95,9 @@ async def _files(request: Request, body: bytes) -> list[tuple[str, bytes]]:
         async with again.form(max_files=MOST_FILES, max_fields=8, max_part_size=2**16) as form:
             parts = [part for _, part in form.multi_items() if isinstance(part, UploadFile)]
             found = [(part.filename or "", await part.read()) for part in parts]
-    except (MultiPartException, UnicodeDecodeError, ValueError, KeyError) as error:
-        raise bad(f"the form cannot be read: {shown(str(error))}") from None
+    except (HTTPException, UnicodeDecodeError, ValueError, KeyError) as error:
+        said = error.detail if isinstance(error, HTTPException) else str(error)
+        raise bad(f"the form cannot be read: {shown(said)}") from None
     if not found:
         raise bad("the form holds no file; send pictures as files, like curl -F image=@FILE")
     return found

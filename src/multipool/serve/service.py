@@ -152,7 +152,6 @@ class Service:
                     await self._answer(entry, next_batch(entry.waiting, self.serving.max_batch))
         finally:
             entry.busy = False
-            entry.used = time.monotonic()
             self.keeper.went_idle(entry)
             if not (entry.resident or entry.on_disk) and entry.idle:
                 self.entries.pop(entry.name, None)  # nothing came of it
@@ -199,6 +198,7 @@ class Service:
             for call in calls:
                 await self._answer(entry, [call])
             return
+        entry.used = time.monotonic()
         if learn:
             entry.learned()
         self.metrics.batch(len(images), time.monotonic() - began, learn=learn)
