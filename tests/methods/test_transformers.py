@@ -65,7 +65,7 @@ def test_three_steps_of_tent_are_those_of_its_definition(make, make_images):
     start = torch.cat([p.detach().flatten().clone() for p in trained])
     for t in range(3):
         x = make_images(16, seed=t)
-        z = net(x).logits
+        z = net.model(net.normalise(x)).logits
         torch.testing.assert_close(adapter(x), z.detach(), rtol=1e-3, atol=1e-3)
         p = z.softmax(1)
         optimizer.zero_grad()
@@ -92,3 +92,12 @@ def test_a_saved_adapter_goes_on_bit_for_bit(make, method, make_images, tmp_path
 def test_a_method_for_batchnorm_names_those_that_work(make):
     with pytest.raises(ValueError, match="'bn' adapts BatchNorm .* LayerNorm only; .*: multipool"):
         adapt(Normalised(make(), HALF, HALF), "bn")
+
+
+@each_model
+def test_a_model_output_is_read_and_the_missing_normalisation_is_said(make, make_images, caplog):
+    model, x = make(), make_images(8)
+    with torch.no_grad():
+        torch.testing.assert_close(adapt(model, "source")(x), model(x).logits)
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert "is a model of transformers" in message

@@ -18,9 +18,11 @@ KINDS = [(kind, None) for kind in NORMS] + [("batchnorm", "layernorm"), ("groupn
 def test_the_source_branch_predicts_what_the_model_predicts(kind, second, make_images):
     model, x = make_kind_net(kind, second), make_images(6)
     network = Network(model)
-    torch.testing.assert_close(network.plain(x), model(x))
+    close = {"rtol": 1e-4, "atol": 1e-4}
+    torch.testing.assert_close(network.plain(x), model(x), **close)
     if network.source is not None:
-        torch.testing.assert_close(network.run(Group(x, network.source, frozen))[0], model(x))
+        found = network.run(Group(x, network.source, frozen))[0]
+        torch.testing.assert_close(found, model(x), **close)
 
 
 @pytest.mark.parametrize("kind", WITHOUT_STATISTICS)
@@ -58,7 +60,8 @@ def test_a_mixture_has_one_vector_and_statistics_of_its_batchnorm_layers_only(ma
     assert len(network.source.statistics) == 2 * (6 + 8)
     x = make_images(8)
     model = make_kind_net("batchnorm", "layernorm").train()
-    torch.testing.assert_close(network.run(Group(x, network.source, batch))[0], model(x))
+    found = network.run(Group(x, network.source, batch))[0]
+    torch.testing.assert_close(found, model(x), rtol=1e-4, atol=1e-4)
 
 
 def test_a_layer_whose_parameters_span_several_axes_is_one_row_of_the_vector(make_images):
@@ -119,7 +122,8 @@ def test_half_precision_keeps_the_vector_in_float32(kind, make_images):
     logits = network.run(Group(x, branch, batch))[0]
     assert logits.dtype == branch.affine.dtype == torch.float32
     assert branch.gradient(logits.square().mean()).abs().max() > 0
-    torch.testing.assert_close(logits, make_kind_net(kind)(x), rtol=0.1, atol=0.2)
+    wanted = make_kind_net(kind)(x)
+    assert (logits - wanted).norm() < 0.2 * wanted.norm()
 
 
 def test_a_compiled_body_follows_the_plain_layers_and_steps_around_the_others(make_images):
