@@ -4,8 +4,14 @@ import torch
 from sklearn.mixture import GaussianMixture
 
 from multipool.core import torch_generator
-from multipool.diagnostics.mixture import COVARIANCES, FitConfig, Mixture, fit, parameters
-from multipool.diagnostics.seeding import seed_members
+from multipool.diagnostics.mixture import (
+    COVARIANCES,
+    FitConfig,
+    Mixture,
+    fit,
+    parameters,
+    seed_members,
+)
 
 
 def blobs(sets=2, count=90, seed=0):

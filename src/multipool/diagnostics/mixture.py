@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from multipool.core import unknown
-from multipool.diagnostics.seeding import seed_members
 
 COVARIANCES = ("diag", "full")
 _MOST_NUMBERS = 2**21  # of an intermediate result; larger batches are fitted in parts
 _TINY = 1e-12
+_CANDIDATES = 3  # drawn for each centre; the one that helps most is taken
+_ROUNDS = 8  # of k-means, at most
+_ALL_TAKEN = 1e-300  # squared distances that add up to no more
 
 
 @dataclass(frozen=True)
@@ -194,3 +196,53 @@ def _log_full(points: Tensor, means: Tensor, covariances: Tensor) -> Tensor:
     size = 2 * lower.diagonal(dim1=2, dim2=3).log().sum(dim=2)  # (P, K)
     constant = size + points.shape[2] * math.log(2 * math.pi)
     return -0.5 * (distance + constant[:, :, None]).transpose(1, 2)
+
+
+def seed_members(points: Tensor, components: int, generator: torch.Generator) -> Tensor:
+    """Return a first component for every point of ``(P, N, D)``: ``(P, N)`` int64.
+
+    Centres are drawn as greedy k-means++ does (Arthur and Vassilvitskii, 2007), then moved by
+    k-means. The generator is on the CPU.
+    """
+    centres = _spread(points, components, generator)  # (P, K, D)
+    member = _nearest(points, centres)
+    for _ in range(_ROUNDS if components > 1 else 0):
+        shares = torch.nn.functional.one_hot(member, components).to(points.dtype)  # (P, N, K)
+        mass = shares.sum(dim=1)[:, :, None]
+        moved = shares.transpose(1, 2) @ points / mass.clamp(min=1)
+        centres = torch.where(mass > 0, moved, centres)  # an empty one stays where it was
+        moved_to = _nearest(points, centres)
+        if torch.equal(moved_to, member):
+            break
+        member = moved_to
+    return member
+
+
+def _spread(points: Tensor, components: int, generator: torch.Generator) -> Tensor:
+    """Draw centres, each with a probability that grows with its distance to those before."""
+    sets, count, _ = points.shape
+    rows = torch.arange(sets, device=points.device)
+    first = torch.randint(count, (sets,), generator=generator).to(points.device)
+    chosen = [points[rows, first]]
+    gap = (points - chosen[0][:, None]).square().sum(dim=2)  # (P, N)
+    for _ in range(components - 1):
+        # Where all points are taken, any of them does.
+        odds = torch.where(gap.sum(dim=1, keepdim=True) > _ALL_TAKEN, gap, torch.ones_like(gap))
+        drawn = torch.multinomial(odds.cpu(), _CANDIDATES, replacement=True, generator=generator)
+        tried = points[rows[:, None], drawn.to(points.device)]  # (P, candidates, D)
+        gaps = torch.minimum(gap[:, None], _squared(tried, points))
+        best = gaps.sum(dim=2).argmin(dim=1)
+        chosen.append(tried[rows, best])
+        gap = gaps[rows, best]
+    return torch.stack(chosen, dim=1)
+
+
+def _nearest(points: Tensor, centres: Tensor) -> Tensor:
+    return _squared(centres, points).argmin(dim=1)
+
+
+def _squared(centres: Tensor, points: Tensor) -> Tensor:
+    """Return squared distances ``(P, K, N)``."""
+    cross = centres @ points.transpose(1, 2)
+    lengths = centres.square().sum(dim=2)[:, :, None] + points.square().sum(dim=2)[:, None]
+    return (lengths - 2 * cross).clamp(min=0)

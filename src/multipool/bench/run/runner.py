@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -78,11 +78,11 @@ def run(
         raise ValueError(f"checkpoint_every must be at least 0, got {checkpoint_every}")
     if resume and out is None:
         raise ValueError("resume needs the folder of the run to continue, got no out")
-    device = resolve(experiment.device)
     folder = None if out is None else Path(out)
-    loader = loader or Loader()
+    device = resolve(experiment.device)
+    job = _Job(experiment, loader or Loader(), device, progress, diagnose)
     if folder is None:
-        return _run(experiment, loader, device, None, None, progress, 0, diagnose)
+        return _run(job)
     with nullcontext() if claimed else claim.held(folder):
         if not resume:
             _check_free(folder)
@@ -91,58 +91,59 @@ def run(
         saved = checkpoint.read(folder, experiment.settings())
         for name in (checkpoint.FILE, results.FILE):
             discard_parts(folder / name)
-        return _run(experiment, loader, device, saved, folder, progress, checkpoint_every, diagnose)
+        return _run(replace(job, out=folder, saved=saved, checkpoint_every=checkpoint_every))
 
 
-def _run(
-    experiment: Experiment,
-    loader: Loader,
-    device: torch.device,
-    saved: Checkpoint | None,
-    out: Path | None,
-    progress: Callable[[Progress], None] | None,
-    checkpoint_every: int,
-    diagnose: bool,
-) -> Result:
-    session = _begin(experiment, loader, device, saved, out, progress, diagnose)
-    _stream(session, out, progress, checkpoint_every)
+@dataclass(frozen=True)
+class _Job:
+    """What is to be run, from where on, and what is written and told meanwhile."""
+
+    experiment: Experiment
+    loader: Loader
+    device: torch.device
+    progress: Callable[[Progress], None] | None
+    diagnose: bool
+    out: Path | None = None
+    saved: Checkpoint | None = None
+    checkpoint_every: int = 0  # batches; 0: never
+
+    def tell(self, stage: str) -> None:
+        """Say what is being loaded."""
+        if self.progress is not None:
+            self.progress(Progress(0, 0, None, stage))
+
+    def due(self, batches: int) -> bool:
+        """Return whether a checkpoint is due after so many batches."""
+        return self.checkpoint_every > 0 and batches % self.checkpoint_every == 0
+
+
+def _run(job: _Job) -> Result:
+    session = _begin(job)
+    _stream(session, job)
     if session.live is not None:
         session.live.finish()
     result = session.result(complete=True)
-    if out is not None:
+    if job.out is not None:
         try:
-            result.write(out)
+            result.write(job.out)
         except OSError as error:  # hours may have gone into it: whoever called can still show it
             raise NotWrittenError(error, result) from error
-        (out / checkpoint.FILE).unlink(missing_ok=True)
+        (job.out / checkpoint.FILE).unlink(missing_ok=True)
     return result
 
 
-def _begin(
-    experiment: Experiment,
-    loader: Loader,
-    device: torch.device,
-    saved: Checkpoint | None,
-    out: Path | None,
-    progress: Callable[[Progress], None] | None,
-    diagnose: bool,
-) -> Session:
+def _begin(job: _Job) -> Session:
     """Load everything; interrupted here, nothing was measured, and an older result stays."""
     started = time.perf_counter()
-
-    def tell(stage: str) -> None:
-        if progress is not None:
-            progress(Progress(0, 0, None, stage))
-
     try:
-        session = Session(experiment, loader, device, tell, diagnose=diagnose)
+        session = Session(job.experiment, job.loader, job.device, job.tell, diagnose=job.diagnose)
     except KeyboardInterrupt:
-        result = _nothing(experiment, device)
-        if out is not None and not (out / results.FILE).exists():
-            result.write(out)
+        result = _nothing(job.experiment, job.device)
+        if job.out is not None and not (job.out / results.FILE).exists():
+            result.write(job.out)
         raise Interrupted(result) from None
-    if saved is not None:
-        session.restore(saved)
+    if job.saved is not None:
+        session.restore(job.saved)
     session.seconds["load"] += time.perf_counter() - started
     return session
 
@@ -162,26 +163,22 @@ def _nothing(experiment: Experiment, device: torch.device) -> Result:
     )
 
 
-def _stream(
-    session: Session,
-    out: Path | None,
-    progress: Callable[[Progress], None] | None,
-    checkpoint_every: int,
-) -> None:
+def _stream(session: Session, job: _Job) -> None:
     """Show the rest of the stream to the method; leave whole what was measured if interrupted."""
     told = 0.0
-    total = len(session.stream)
+    total, out = len(session.stream), job.out
     try:
         with listening() as stop:
             for images in session.remaining():
                 session.step(images)
                 last = session.batches == total
-                if progress is not None and (last or time.perf_counter() - told > _TELL_EVERY):
-                    progress(Progress(session.batches, total, session.tally.error()))
+                due = last or time.perf_counter() - told > _TELL_EVERY
+                if job.progress is not None and due:
+                    job.progress(Progress(session.batches, total, session.tally.error()))
                     told = time.perf_counter()
                 if stop.asked:
                     break
-                if out is not None and not last and _due(session.batches, checkpoint_every):
+                if out is not None and not last and job.due(session.batches):
                     _write_checkpoint(session, out)
             session.finish()
         if stop.asked and session.batches < total:
@@ -204,10 +201,6 @@ def _write_checkpoint(session: Session, out: Path) -> None:
         note = f"a checkpoint could not be written: {error.strerror or error}"
         if note not in session.notes:
             session.notes.append(note)
-
-
-def _due(batches: int, every: int) -> bool:
-    return every > 0 and batches % every == 0
 
 
 def _check_free(out: Path) -> None:

@@ -1,7 +1,7 @@
 import torch
 from sklearn.mixture import GaussianMixture
 
-from multipool.diagnostics.merging import merge_closest
+from multipool.diagnostics.clusterability import merge_closest
 from multipool.diagnostics.mixture import Mixture
 
 
