@@ -55,21 +55,26 @@ def obtain_fisher(
                 f"{len(branch.affine)}"
             )
         return found.to(network.device())
-    if source is None or isinstance(source, (str, Path, Mapping, SourceStatistics)):
-        got = "nothing" if source is None else type(source).__name__
-        raise ValueError(
-            f"method '{method}' needs source images for its Fisher weights: pass source= an "
-            f"iterable of (images, labels) batches or a pair of arrays, got {got}"
-        )
     device = network.device()
     chosen = (
         network.prepare(as_float(check_images(part).to(device)))
-        for part in _regroup(batches(source), images, size)
+        for part in regroup(source_images(source, method), images, size)
     )
     return fisher_weights(network, branch, chosen)
 
 
-def _regroup(given: Iterable[Tensor], most: int, size: int) -> Iterator[Tensor]:
+def source_images(source: object, method: str) -> Iterator[Tensor]:
+    """Return batches of images from whatever the user gave, or say that ``method`` needs them."""
+    if source is None or isinstance(source, (str, Path, Mapping, SourceStatistics)):
+        got = "nothing" if source is None else type(source).__name__
+        raise ValueError(
+            f"method '{method}' needs source images: pass source= an iterable of (images, labels) "
+            f"batches or a pair of arrays, got {got}"
+        )
+    return batches(source)
+
+
+def regroup(given: Iterable[Tensor], most: int, size: int) -> Iterator[Tensor]:
     """Yield the first ``most`` images in batches of ``size``; the last may be smaller."""
     rest, left = torch.empty(0), most
     for images in given:

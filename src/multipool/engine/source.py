@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from torch import Tensor
 
-from multipool.engine.fisher import obtain_fisher
+from multipool.core import as_float, check_images
+from multipool.engine.fisher import obtain_fisher, regroup, source_images
 from multipool.engine.replay import Replay
 from multipool.engine.statistics import SourceStatistics, obtain
 from multipool.ops import Branch, Network
@@ -28,6 +31,17 @@ class SourceData:
         """Return each class's mean and variance of the penultimate features."""
         self.given = found = obtain(self._network, self.given, self._num_classes, self._method)
         return found
+
+    def images(self, *, most: int, size: int) -> Iterator[Tensor]:
+        """Yield the first ``most`` images in batches of ``size``, laid out for a pass.
+
+        They are kept, so that what is read once can be read again.
+        """
+        read = list(regroup(source_images(self.given, self._method), most, size))
+        self.given = [(images, None) for images in read]
+        device = self._network.device()
+        for images in read:
+            yield self._network.prepare(as_float(check_images(images).to(device)))
 
     def fisher(self, branch: Branch, *, images: int, size: int) -> Tensor:
         """Return the Fisher weights ``(P,)`` of a trainable branch, still at its source values."""

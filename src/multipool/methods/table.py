@@ -7,6 +7,7 @@ from dataclasses import is_dataclass
 
 from multipool.core import Table
 from multipool.engine import Method
+from multipool.methods.adacontrast import AdaContrast
 from multipool.methods.bn import BN
 from multipool.methods.cmf import CMF
 from multipool.methods.cotta import CoTTA
@@ -20,6 +21,7 @@ from multipool.methods.note import NOTE
 from multipool.methods.petta import PeTTA
 from multipool.methods.pl import PL
 from multipool.methods.rdumb import RDumb
+from multipool.methods.reservoir import Reservoir
 from multipool.methods.resitta import ResiTTA
 from multipool.methods.rmt import RMT
 from multipool.methods.roid import ROID
@@ -53,6 +55,8 @@ BUILT_IN: dict[str, type[Method]] = {
     "sar": SAR,
     "deyo": DeYO,
     "cmf": CMF,
+    "reservoir": Reservoir,
+    "adacontrast": AdaContrast,
 }
 
 

@@ -238,6 +238,13 @@ class Network(nn.Module):
             )
         return self._seen[0]
 
+    def feature_width(self) -> int:
+        """Return D, the length of :meth:`features`, without a pass."""
+        if self._head is None:
+            self.features()
+        assert self._head is not None  # features() has raised
+        return self._head.in_features
+
     def classify(self, features: Tensor) -> Tensor:
         """Return the logits that the last linear layer gives for ``features``."""
         if self._head is None:

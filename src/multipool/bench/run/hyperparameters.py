@@ -68,11 +68,22 @@ HYPERPARAMETERS: dict[str, dict[str, Mapping[str, object]]] = {
     "deyo": {"imagenet-c": _SGD, "domainnet126": _SGD},
     "cmf": {"imagenet-c": _SGD, "domainnet126": _SGD},
     "unmix-tns": {"imagenet-c": {"reference_batch": 16}},  # the size it was published for
+    "reservoir": {
+        "cifar10-c": {"redundancy": 0.4},
+        "imagenet-c": {**_SGD, "redundancy": 0.05},
+        "domainnet126": _SGD,  # our choice
+    },
 }
 
 # Which clean images the public code takes that a method was compared with. EATA's own release,
 # for ImageNet alone, takes validation images; the collection that runs it on CIFAR, training ones.
-SOURCE_SPLITS: dict[str, str] = {"petta": "test", "eata": "train", "mecta": "test", "rmt": "train"}
+SOURCE_SPLITS: dict[str, str] = {
+    "petta": "test",
+    "eata": "train",
+    "mecta": "test",
+    "rmt": "train",
+    "reservoir": "train",
+}
 
 # Datasets with one set of source images, none of which a stream shows.
 ONE_SOURCE = ("domainnet126", "folder")
