@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from memory_streams import streams
 
 from multipool.memory import MEMORIES, MultiClusterMemory, build, switch
 from multipool.memory.compiled import Compiled
@@ -41,32 +42,6 @@ COVERED = st.fixed_dictionaries(
         "fill": st.booleans(),
     }
 )
-
-
-@st.composite
-def streams(draw, longest=200):
-    """Batches of duplicated, constant and random images; entropies with ties or far too large."""
-    channels, side = draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 5]))
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 10**6)))
-    batches = []
-    for size in draw(st.lists(st.integers(1, longest), min_size=1, max_size=4)):
-        images = torch.rand(size, channels, side, side, generator=generator)
-        kind = draw(st.sampled_from(["random", "constant", "duplicates", "one colour"]))
-        if kind == "constant":
-            images = (images[:, :1, :1, :1] * 4).round().expand_as(images) / 4
-        if kind == "duplicates":
-            images = images[torch.randint(0, size, (size,), generator=generator) // 3]
-        if kind == "one colour":
-            images = images[:1, :, :1, :1].expand_as(images)
-        doubt = torch.rand(size, generator=generator).double()
-        if draw(st.booleans()):
-            doubt = (doubt * 3).round() / 3
-        doubt *= draw(st.sampled_from([1.0, 1.0, -1.0, 1e12, 1e300, 0.0]))
-        labels = torch.randint(-1, 6, (size,), generator=generator)
-        if draw(st.booleans()):  # a run of one class
-            labels[torch.rand(size, generator=generator) < 0.8] = draw(st.integers(-1, 5))
-        batches.append((images.contiguous(), doubt, labels))
-    return batches
 
 
 def pair(classes, **options):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from memory_streams import drifting, same_state
+from memory_streams import drifting, same_state, streams
 
 from multipool.memory import (
     CONSOLIDATIONS,
@@ -19,29 +19,6 @@ from multipool.memory.switch import by_numpy
 RELAXED = settings(
     max_examples=40, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate]
 )
-
-
-@st.composite
-def streams(draw, longest=200):
-    """Batches with duplicated, constant and 8-bit images; uncertainty and labels with ties."""
-    channels, side = draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 5]))
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 10**6)))
-    batches = []
-    for size in draw(st.lists(st.integers(1, longest), min_size=1, max_size=4)):
-        images = torch.rand(size, channels, side, side, generator=generator)
-        kind = draw(st.sampled_from(["random", "levels", "constant", "constant", "duplicates"]))
-        if kind == "levels":
-            images = (images * 255).round() / 255
-        if kind == "constant":
-            images = (images[:, :1, :1, :1] * 4).round().expand_as(images) / 4
-        if kind == "duplicates":
-            images = images[torch.randint(0, size, (size,), generator=generator) // 3]
-        uncertainty = torch.rand(size, generator=generator).double()
-        if draw(st.booleans()):
-            uncertainty = (uncertainty * 3).round() / 3
-        labels = torch.randint(-1, 6, (size,), generator=generator)
-        batches.append((images.contiguous(), uncertainty, labels))
-    return batches
 
 
 options = st.fixed_dictionaries(

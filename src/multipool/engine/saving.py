@@ -46,13 +46,17 @@ def read_state(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         recipe = None
     if not isinstance(recipe, dict) or recipe.get("kind") != _KIND:
         raise ValueError(f"{path} is not an adapter saved by multipool")
-    if recipe.get("version") != _VERSION:
-        raise ValueError(
-            f"{path} has version {brief(recipe.get('version'))}, this multipool reads {_VERSION}; "
-            "load it with the release that wrote it"
-        )
+    check_version(path, recipe.get("version"), _VERSION, "load it with the release that wrote it")
     check_unaltered(path, state, header, metadata)
     return state, dict(recipe)
+
+
+def check_version(path: str | Path, found: object, known: object, advice: str) -> None:
+    """Raise ``ValueError`` for a file of another version than the one that is read here."""
+    if found != known:
+        raise ValueError(
+            f"{path} has version {brief(found)}, this multipool reads {known}; {advice}"
+        )
 
 
 def check_unaltered(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from multipool.core import ImageSet, as_float, check_images, read_tensors, write_tensors
-from multipool.engine.saving import check_unaltered, digest
+from multipool.engine.saving import check_unaltered, check_version, digest
 from multipool.ops import Network
 
 _KIND = "multipool source statistics"
@@ -104,11 +104,8 @@ def read(path: str | Path) -> SourceStatistics:
     tensors, metadata = read_tensors(path)
     if metadata.get("kind") != _KIND or set(tensors) != {"mean", "var", "counts"}:
         raise ValueError(f"{path} holds no source statistics; make them with multipool statistics")
-    if metadata.get("version") != _VERSION:
-        raise ValueError(
-            f"{path} is of another version, this multipool reads {_VERSION}; make it again with "
-            "multipool statistics"
-        )
+    advice = "make it again with multipool statistics"
+    check_version(path, metadata.get("version"), _VERSION, advice)
     check_unaltered(path, tensors, _KIND, metadata)
     found = SourceStatistics(tensors["mean"], tensors["var"], tensors["counts"])
     if found.mean.ndim != 2 or found.mean.shape != found.var.shape:

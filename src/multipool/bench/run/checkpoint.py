@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
-from multipool.core import brief, read_tensors, write_tensors
-from multipool.engine.saving import check_unaltered, digest
+from multipool.core import read_tensors, write_tensors
+from multipool.engine.saving import check_unaltered, check_version, digest
 
 FILE = "checkpoint.safetensors"
 START_AGAIN = "to start again, use another --out or empty this one"
@@ -53,11 +53,8 @@ def read(folder: str | Path, settings: Mapping[str, Any]) -> Checkpoint | None:
         header = {key: json.loads(metadata[key]) for key in _HEADER}
     except (KeyError, ValueError, RecursionError):
         raise ValueError(f"{path} is not a checkpoint of multipool run") from None
-    if header["version"] != _VERSION:
-        raise ValueError(
-            f"{path} has version {brief(header['version'])}, this multipool reads {_VERSION}; "
-            f"continue with the release that wrote it; {START_AGAIN}"
-        )
+    advice = f"continue with the release that wrote it; {START_AGAIN}"
+    check_version(path, header["version"], _VERSION, advice)
     check_unaltered(path, tensors, _words(metadata), metadata, f"; {START_AGAIN}")
     check_same(path, header["settings"], settings)
     return Checkpoint(
