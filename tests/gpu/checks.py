@@ -31,14 +31,22 @@ OPTIONS = {"cotta": {"confidence": 0.0}, "resitta": {"gate": 2.0}, "rmt": {"warm
 device = torch.device("cuda")  # run.py may put another here
 
 
-def network(widths: tuple[int, int] = (7, 9)) -> nn.Module:
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "BatchNorm": nn.BatchNorm2d,
+    "LayerNorm": lambda width: nn.LayerNorm([width, 16, 16]),
+    "GroupNorm": lambda width: nn.GroupNorm(1, width),
+    "InstanceNorm": lambda width: nn.InstanceNorm2d(width, affine=True),
+}
+
+
+def network(widths: tuple[int, int] = (7, 9), norm: str = "BatchNorm") -> nn.Module:
     """Return an untrained classifier; its vectors begin at odd addresses when laid end to end."""
     first, second = widths
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         net = nn.Sequential(
-            nn.Conv2d(3, first, 3, padding=1, bias=False), nn.BatchNorm2d(first), nn.ReLU(),
-            nn.Conv2d(first, second, 3, padding=1, bias=False), nn.BatchNorm2d(second), nn.ReLU(),
+            nn.Conv2d(3, first, 3, padding=1, bias=False), NORMS[norm](first), nn.ReLU(),
+            nn.Conv2d(first, second, 3, padding=1, bias=False), NORMS[norm](second), nn.ReLU(),
             nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(second, CLASSES),
         )  # fmt: skip
         nn.init.normal_(net[-1].weight, std=3.0)
@@ -57,7 +65,15 @@ def source() -> list[tuple[Tensor, Tensor]]:
     return [(images(77 + i, 64).cpu(), torch.arange(64) % CLASSES) for i in range(2)]
 
 
-def make(name: str, memory: str | None = None, *, options=None, widths=(7, 9), **more) -> Adapter:
+def make(
+    name: str,
+    memory: str | None = None,
+    *,
+    options=None,
+    widths=(7, 9),
+    norm: str = "BatchNorm",
+    **more,
+) -> Adapter:
     """Return an adapter on the device, with graphs or without."""
     kind = METHODS[name]
     setup = Setup(num_classes=CLASSES, memory=memory, **more)
@@ -65,7 +81,7 @@ def make(name: str, memory: str | None = None, *, options=None, widths=(7, 9), *
         build(memory or kind.prefers or kind.takes_memory, CLASSES) if kind.takes_memory else None
     )
     config = configure(kind.Config(), options or OPTIONS.get(name, {}), name)
-    return Adapter(kind, network(widths).to(device), config, setup, bank, source())
+    return Adapter(kind, network(widths, norm).to(device), config, setup, bank, source())
 
 
 def recorded(adapter: Adapter) -> int:
@@ -79,11 +95,17 @@ def differ(one: Tensor, other: Tensor) -> float:
 
 
 def check_graphs(
-    name: str, memory: str | None, sizes: tuple[int, ...], options=None, widths=(7, 9)
+    name: str,
+    memory: str | None,
+    sizes: tuple[int, ...],
+    options=None,
+    widths=(7, 9),
+    norm="BatchNorm",
 ) -> str:
     """Replayed and launched one by one, a stream of batches gets the same answers."""
     with_graphs, without = (
-        make(name, memory, options=options, widths=widths, graphs=g) for g in (True, False)
+        make(name, memory, options=options, widths=widths, norm=norm, graphs=g)
+        for g in (True, False)
     )
     worst = 0.0
     for t in range(16 if len(sizes) == 1 else 4 * len(sizes)):
@@ -144,9 +166,9 @@ def check_guard(name: str) -> str:
     return f"{adapter.counts['skipped']} undone"
 
 
-def check_half(name: str) -> str:
+def check_half(name: str, norm: str = "BatchNorm") -> str:
     """Passes in bfloat16 run, and their answers stay finite."""
-    adapter = make(name, precision="bf16")
+    adapter = make(name, precision="bf16", norm=norm)
     for t in range(8):
         assert adapter(images(t)).isfinite().all()
     return f"{recorded(adapter)} graphs"
@@ -217,6 +239,13 @@ for _name, _bank in PAIRS:
     CHECKS[f"graphs on and off: {_with}"] = partial(check_graphs, _name, _bank, (64,))
     CHECKS[f"every batch size: {_with}"] = partial(check_graphs, _name, _bank, SIZES)
     CHECKS[f"saved here, loaded on a CPU: {_with}"] = partial(check_saved, _name, _bank)
+for _norm in [norm for norm in NORMS if norm != "BatchNorm"]:
+    for _name in [n for n, kind in METHODS.items() if kind.needs_norm != "batchnorm"]:
+        CHECKS[f"graphs on and off, {_norm}: {_name}"] = partial(
+            check_graphs, _name, None, (64, 17), norm=_norm
+        )
+    for _name in ("tent", "cotta", "rotta"):
+        CHECKS[f"half precision, {_norm}: {_name}"] = partial(check_half, _name, _norm)
 _views = {"confidence": 1.0, "views": 4}
 CHECKS["graphs on and off: cotta, with views"] = partial(check_graphs, "cotta", None, (64,), _views)
 for _name in METHODS:
