@@ -67,3 +67,13 @@ def test_the_table_has_a_line_for_every_method():
     lines = markdown().splitlines()
     assert lines[0].count("|") == lines[-1].count("|")
     assert [line.split("`")[1] for line in lines[2:]] == list(METHODS)
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "hint"),
+    [("needs_norm", "batch-norm", "'batchnorm'"), ("normalises_by", "batches", "'batch'")],
+)
+def test_a_method_of_ones_own_must_say_what_it_needs_in_known_words(word, value, hint):
+    kind = type("Own", (METHODS["tent"],), {word: value})
+    with pytest.raises(ValueError, match=f"unknown {word} of method class Own .* mean {hint}"):
+        adapt(make_kind_net("layernorm"), kind)

@@ -7,7 +7,10 @@ The contract. A **method** is a class over :class:`Method` (or :class:`OnePass`,
 - ``predict(images)``: a :class:`Prediction`, changing nothing that is kept;
 - ``learn(images, prediction)``: the updates that a predicted batch brings, one by one, each a
   function that returns its loss; or, where one forward pass does both and ``one_pass`` is set,
-  ``train(images)``: the loss and the logits from before the step.
+  ``train(images)``: the loss and the logits from before the step;
+- as class attributes, what it needs of a model: ``needs_norm`` (nothing, the weights of
+  normalisation layers of any kind, or BatchNorm), whose statistics it ``normalises_by``, and
+  whether it ``reads_features``. Models without them are refused in a sentence.
 
 Functions of tensors marked :func:`tensor_pass` may be recorded on a GPU and replayed. A method
 with banks offers samples and asks for some; it may name several in ``banks()``. That is all: an

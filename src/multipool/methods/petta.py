@@ -117,7 +117,10 @@ def divergence(prototypes: Tensor, present: Tensor, source: SourceStatistics) ->
 
 
 class PeTTA(FromMemory):
-    """RoTTA's machinery plus a divergence that raises the pull to source and slows the teacher."""
+    """RoTTA's machinery plus a divergence that raises the pull to source and slows the teacher.
+
+    Where layers keep no statistics none move; the init network is then the source model.
+    """
 
     name = "petta"
     Config = PeTTAConfig

@@ -34,7 +34,10 @@ class ResiTTAConfig:
 
 
 class ResiTTA(FromMemory):
-    """RoTTA's loop without age weights, with an entropy gate and resilient statistics."""
+    """RoTTA's loop without age weights, with an entropy gate and resilient statistics.
+
+    Where layers keep no statistics there are none to pull back; gate, memory and loss are the same.
+    """
 
     name = "resitta"
     Config = ResiTTAConfig

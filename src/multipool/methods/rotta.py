@@ -28,7 +28,10 @@ class RoTTAConfig:
 
 
 class RoTTA(FromMemory):
-    """The teacher predicts, the student learns from memory, the teacher follows slowly."""
+    """The teacher predicts, the student learns from memory, the teacher follows slowly.
+
+    Where layers keep no statistics, as LayerNorm, none move; memory, teacher and loss are the same.
+    """
 
     name = "rotta"
     Config = RoTTAConfig

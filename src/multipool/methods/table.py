@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from dataclasses import is_dataclass
 
-from multipool.core import Table
+from multipool.core import Table, unknown
 from multipool.engine import Method
+from multipool.engine.method import NEEDS, STATISTICS
 from multipool.methods.adacontrast import AdaContrast
 from multipool.methods.bn import BN
 from multipool.methods.cmf import CMF
@@ -76,6 +77,9 @@ def as_method(found: object) -> type[Method]:
         raise ValueError(
             f"method class {found.__name__} must have a Config, a frozen dataclass of its options"
         )
+    for word, known in (("needs_norm", NEEDS), ("normalises_by", STATISTICS)):
+        if getattr(found, word) not in known:
+            raise unknown(f"{word} of method class {found.__name__}", getattr(found, word), known)
     return found
 
 
