@@ -28,6 +28,7 @@ TAKERS = [name for name, kind in METHODS.items() if kind.takes_memory]
 PAIRS = [(name, None) for name in METHODS] + [(n, b) for n in TAKERS for b in ("mcm", "mcm+")]
 # No random views: their noise differs between a GPU and a CPU.
 OPTIONS = {"cotta": {"confidence": 0.0}, "resitta": {"gate": 2.0}, "rmt": {"warmup_images": 64}}
+OPTIONS |= {"sotta": {"confidence": 0.4}}  # or nothing would be remembered
 device = torch.device("cuda")  # run.py may put another here
 
 

@@ -145,11 +145,12 @@ class Tall(nn.Module):
         return self.fc(self.layer4(x).mean(dim=(2, 3)))
 
 
-@pytest.mark.parametrize("name", ["sar", "deyo"])
+@pytest.mark.parametrize("name", ["sar", "deyo", "sotta"])
 def test_the_top_of_a_resnet_is_not_trained(tiny_net, make_images, name):
     options = {
         "sar": OPTIONS,
         "deyo": {"drop": -1.0, "entropy_margin": 1.0},
+        "sotta": {"confidence": 0.2},
     }
     adapter = adapt(Tall(tiny_net), name, guard=False, options=options[name])
     for seed in range(3):

@@ -28,6 +28,7 @@ from multipool.methods.rmt import RMT
 from multipool.methods.roid import ROID
 from multipool.methods.rotta import RoTTA
 from multipool.methods.sar import SAR
+from multipool.methods.sotta import SoTTA
 from multipool.methods.source import Source
 from multipool.methods.tent import TENT
 from multipool.methods.tribe import TRIBE
@@ -56,6 +57,7 @@ BUILT_IN: dict[str, type[Method]] = {
     "sar": SAR,
     "deyo": DeYO,
     "cmf": CMF,
+    "sotta": SoTTA,
     "reservoir": Reservoir,
     "adacontrast": AdaContrast,
 }

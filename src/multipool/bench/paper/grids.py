@@ -45,6 +45,7 @@ PLAIN: Mapping[str, Case] = {
     "SAR": Case("sar"),
     "DeYO": Case("deyo"),
     "CMF": Case("cmf"),
+    "SoTTA": Case("sotta", "single"),
     "ReservoirTTA": Case("reservoir"),
     "AdaContrast": Case("adacontrast"),
 }
