@@ -120,10 +120,12 @@ class SequenceDecoder:
 
 def advance(state: State, logits: Tensor, window: int) -> tuple[Array, State]:
     """Return log posteriors ``(B, L)`` of float64 logits and the state after them."""
-    logits = logits - logits.amax(dim=1, keepdim=True)
-    sure = discounted(state.sureness, sureness(logits.numpy()), window)
-    heats = torch.tensor(TEMPERATURES, dtype=torch.float64)[:, None] / choose_factor(sure)
-    emissions: Array = (logits[:, None] / heats).softmax(dim=2).numpy()  # (B, T, L)
+    # By numpy: torch wakes its threads for every small step, which costs more than the step.
+    given: Array = logits.numpy()
+    given = given - given.max(axis=1, keepdims=True)
+    sure = discounted(state.sureness, sureness(given), window)
+    heats = np.array(TEMPERATURES)[:, None] / choose_factor(sure)
+    emissions = normalised(np.exp(given[:, None] / heats))  # (B, T, L)
     plain = np.ascontiguousarray(emissions[:, 0])
     state, before = _order(state, plain, window), state
     filtered, evidence = before.filtered, before.evidence
@@ -135,7 +137,7 @@ def advance(state: State, logits: Tensor, window: int) -> tuple[Array, State]:
     evidence = discounted(evidence, np.log(gained * plain.shape[1]), window)
     last = normalised(prior[-LAGS:] * emissions[-LAGS:, HEAT])
     belief = believe(evidence, float(state.marginal_evidence))
-    answer: Array = logits.log_softmax(dim=1).numpy()
+    answer: Array = given - np.log(np.exp(given).sum(axis=1, keepdims=True))
     used = np.flatnonzero(belief.weights)
     if len(used):
         after = predict_back(emissions, HEAT[used], STAY[used], state.lag)

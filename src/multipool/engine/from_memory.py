@@ -12,6 +12,7 @@ from multipool.core import Retrieved
 from multipool.engine.method import Method, Update, tensor_pass
 from multipool.engine.prediction import Prediction
 from multipool.ops import uncertainty
+from multipool.ops.padding import filled
 
 
 def cuts(seen: int, count: int, every: int) -> Iterator[slice]:
@@ -67,6 +68,10 @@ class FromMemory(Method):
     def images_of(self, stored: Retrieved) -> Tensor:
         """Return stored images ``(M, C, H, W)``, laid out for a pass."""
         return self.network.prepare(stored.images.to(self.device))
+
+    def filled(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Return what goes into a pass over stored samples, on a GPU in one of a few sizes."""
+        return filled(self.config.samples, *tensors)
 
     @tensor_pass
     def _predict_pass(self, images: Tensor) -> tuple[Tensor, ...]:

@@ -8,7 +8,7 @@ authors train theirs with them) and the loss is the plain mean entropy. Numbers 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from multipool.core import Retrieved
 from multipool.engine import Context, FromMemory, Kept, tensor_pass
 from multipool.ops import FlatAdam, Group, LayerState, entropy, frozen
 from multipool.ops.moments import instance_moments, normalise, positions
+from multipool.ops.padding import mean_of
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,14 @@ class NOTE(FromMemory):
 
     def update(self, stored: Retrieved) -> Tensor:
         """Take one step on stored samples."""
-        return self._train_pass(self.images_of(stored))[0]
+        return self._train_pass(*self.filled(self.images_of(stored)))[0]
 
     @tensor_pass
-    def _train_pass(self, images: Tensor) -> tuple[Tensor, ...]:
+    def _train_pass(self, images: Tensor, rows: Tensor | None = None) -> tuple[Tensor, ...]:
         """Take one step on the mean entropy of the stored images."""
-        (logits,) = self.network.run(Group(images, self.student, self.training))
-        loss = entropy(logits).mean()
+        training = replace(self.training, rows=rows)
+        (logits,) = self.network.run(Group(images, self.student, training))
+        loss = mean_of(entropy(logits), rows)
         self.optimizer.step(self.student.gradient(loss))
         return (loss.detach(),)
 
@@ -87,6 +89,7 @@ class InstanceAware:
 
     threshold: float
     rate: float | None = None
+    rows: Tensor | None = None  # (B,) 1 or 0: the others are there to fill the batch up
 
     def __call__(self, x: Tensor, state: LayerState) -> Tensor:
         """Return the normalised ``x``; in training move ``state.mean`` and ``state.var``."""
@@ -111,10 +114,16 @@ class InstanceAware:
     ) -> tuple[Tensor, Tensor]:
         """Return the batch's moments from those of its instances; move the stored ones."""
         assert self.rate is not None
-        mean = own_mean.mean(dim=0)
-        within = (space - 1) * own_var.sum(dim=0)
-        between = space * (own_mean - mean).square().sum(dim=0)
-        var = (within + between) / (len(own_mean) * space - 1)
+        if self.rows is None:
+            mean = own_mean.mean(dim=0)
+            within = (space - 1) * own_var.sum(dim=0)
+            between = space * (own_mean - mean).square().sum(dim=0)
+            var = (within + between) / (len(own_mean) * space - 1)
+        else:
+            count = self.rows.sum()
+            mean = self.rows @ own_mean / count
+            spread = (space - 1) * own_var + space * (own_mean - mean).square()
+            var = self.rows @ spread / (count * space - 1)
         with torch.no_grad():
             state.mean.lerp_(mean, self.rate)
             state.var.lerp_(var, self.rate)

@@ -7,7 +7,7 @@ Numbers compared with the authors' released code (hthieu166/petta).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from multipool.ops import (
     soft_cross_entropy,
     symmetric_cross_entropy,
 )
+from multipool.ops.padding import mean_of
 
 LOSSES = ("sce", "ce")
 _TINY = 1e-8  # the usual guard of a cosine: a zero vector has cosine 0
@@ -176,54 +177,55 @@ class PeTTA(FromMemory):
     def update(self, stored: Retrieved) -> Tensor:
         """Take one step on stored samples and a view of them."""
         images = self.images_of(stored)
-        return self._train_pass(images, self.augmented(images))[0]
+        return self._train_pass(*self.filled(images, self.augmented(images)))[0]
 
     @tensor_pass
-    def _train_pass(self, images: Tensor, view: Tensor) -> tuple[Tensor, ...]:
+    def _train_pass(
+        self, images: Tensor, view: Tensor, rows: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         """Take one step on L = L_cls + lambda_t R + L_al and let the teacher follow by alpha_t."""
         drift = self._sense()
-        loss, gradient = self._classify(images, view)
+        loss, gradient = self._classify(images, view, rows)
         penalty, slope = self.pull(self.student.affine, self.init.affine, self.cuts)
         self.optimizer.step(gradient + self.config.pull * drift * slope)
         rate = (1 - drift) * self.config.teacher_rate
         self.teacher.affine.lerp_(self.student.affine, rate)
         return (loss + self.config.pull * drift * penalty, drift)
 
-    def _classify(self, images: Tensor, view: Tensor) -> tuple[Tensor, Tensor]:
+    def _classify(self, images: Tensor, view: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return L_cls plus the anchor loss, and its gradient; moves all three's statistics.
 
         The student sees the clean images first and the view second, starting from the statistics
         of the first: also under ``ce``, whose loss ignores the clean ones. The loss is a sum of a
         part of each, so each has a backward of its own: the activations of the first are gone
-        before the second needs room for its own.
+        before the second needs room for its own. ``rows``: those that count.
         """
-        clean = Group(images, self.student, self.robust)
-        augmented = Group(view, self.student, self.robust)
+        robust = replace(self.robust, rows=rows)
+        clean, augmented = (Group(x, self.student, robust) for x in (images, view))
         with torch.no_grad():
-            (target,) = self.network.run(Group(images, self.teacher, self.robust))
-            (anchor,) = self.network.run(Group(images, self.init, self.robust))
+            (target,) = self.network.run(Group(images, self.teacher, robust))
+            (anchor,) = self.network.run(Group(images, self.init, robust))
             if self.config.loss == "ce":
                 self.network.run(clean)
         if self.config.loss == "ce":
-            loss = self._view_loss(self.network.run(augmented)[0], target, anchor)
+            loss = self._view_loss(self.network.run(augmented)[0], target, anchor, rows)
             return loss.detach(), self.student.gradient(loss)
-        first = self._clean_loss(self.network.run(clean)[0], target)
+        logits = self.network.run(clean)[0]
+        first = mean_of(symmetric_cross_entropy(logits, target), rows) / 2
         gradient = self.student.gradient(first)
-        second = self._view_loss(self.network.run(augmented)[0], target, anchor)
+        second = self._view_loss(self.network.run(augmented)[0], target, anchor, rows)
         return (first + second).detach(), gradient + self.student.gradient(second)
 
-    def _clean_loss(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the part of L_cls that the student's clean logits ``(M, L)`` have."""
-        return symmetric_cross_entropy(logits, target).mean() / 2
-
-    def _view_loss(self, logits: Tensor, target: Tensor, anchor: Tensor) -> Tensor:
+    def _view_loss(
+        self, logits: Tensor, target: Tensor, anchor: Tensor, rows: Tensor | None
+    ) -> Tensor:
         """Return the view's part of L_cls, and the anchor loss."""
         if self.config.loss == "ce":
             losses = soft_cross_entropy(logits, target.softmax(dim=1))
         else:
             losses = symmetric_cross_entropy(logits, target) / 2
         held = soft_cross_entropy(logits, anchor.softmax(dim=1))
-        return (losses + self.config.anchor * held).mean()
+        return mean_of(losses + self.config.anchor * held, rows)
 
     @torch.no_grad()
     def _sense(self) -> Tensor:

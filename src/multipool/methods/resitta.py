@@ -8,7 +8,7 @@ CIFAR-10-C: equal predictions but for the ε that it leaves in the variances it 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from multipool.core import Retrieved
 from multipool.engine import Context, FromMemory, Kept, Prediction, tensor_pass
 from multipool.ops import Branch, FlatAdam, Group, LayerState, View, frozen, soft_cross_entropy
 from multipool.ops.normalise import batch_norm, move_statistics
+from multipool.ops.padding import mean_of
 
 
 @dataclass(frozen=True)
@@ -72,15 +73,18 @@ class ResiTTA(FromMemory):
     def update(self, stored: Retrieved) -> Tensor:
         """Take one step on stored samples and a view of them."""
         images = self.images_of(stored)
-        return self._train_pass(images, self.augmented(images))[0]
+        return self._train_pass(*self.filled(images, self.augmented(images)))[0]
 
     @tensor_pass
-    def _train_pass(self, images: Tensor, view: Tensor) -> tuple[Tensor, ...]:
+    def _train_pass(
+        self, images: Tensor, view: Tensor, rows: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         """Take one step on the mean cross-entropy, then pull both networks' statistics back."""
+        residual = replace(self.residual, rows=rows)
         with torch.no_grad():
-            (target,) = self.network.run(Group(images, self.teacher, self.residual))
-        (logits,) = self.network.run(Group(view, self.student, self.residual))
-        loss = soft_cross_entropy(logits, target.softmax(dim=1)).mean()
+            (target,) = self.network.run(Group(images, self.teacher, residual))
+        (logits,) = self.network.run(Group(view, self.student, residual))
+        loss = mean_of(soft_cross_entropy(logits, target.softmax(dim=1)), rows)
         gradient = self.student.gradient(loss)
         if self.config.affine_pull:
             gap = self.student.affine - self.anchor.affine
@@ -98,10 +102,11 @@ class Residual:
     """Normalisation that moves like :class:`Robust`, but whose statistics are constants."""
 
     rate: float
+    rows: Tensor | None = None  # (B,) 1 or 0: the others are there to fill the batch up
 
     def __call__(self, x: Tensor, state: LayerState) -> Tensor:
         """Return the normalised ``x`` and move ``state.mean`` and ``state.var`` in place."""
-        move_statistics(x.detach(), state, self.rate)
+        move_statistics(x.detach(), state, self.rate, self.rows)
         if not torch.is_grad_enabled():
             return frozen(x, state)
         # Copies: another layer or pass moves the statistics before the backward reads these.

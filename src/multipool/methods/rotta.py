@@ -6,7 +6,7 @@ the authors' released code (BIT-DA/RoTTA).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch import Tensor
 from multipool.core import Retrieved
 from multipool.engine import Context, FromMemory, Kept, tensor_pass
 from multipool.ops import FlatAdam, Group, Robust, View, frozen, soft_cross_entropy
+from multipool.ops.padding import mean_of
 
 
 @dataclass(frozen=True)
@@ -59,20 +60,23 @@ class RoTTA(FromMemory):
         images = self.images_of(stored)
         view = self.augmented(images)
         weights = age_weight(stored.ages.float().to(self.device), self.bank.capacity)
-        return self._train_pass(images, view, weights)[0]
+        return self._train_pass(*self.filled(images, view, weights))[0]
 
     @tensor_pass
-    def _train_pass(self, images: Tensor, view: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
+    def _train_pass(
+        self, images: Tensor, view: Tensor, weights: Tensor, rows: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         """Take one step on RoTTA's loss: each sample's cross-entropy, weighted down by its age.
 
         Both networks run in train mode: robust statistics come from memory and never from the
         stream, whose batches hold too few classes. The teacher sees clean images, the student
-        augmented ones, and each moves its own statistics.
+        augmented ones, and each moves its own statistics. ``rows``: those that count.
         """
+        robust = replace(self.robust, rows=rows)
         with torch.no_grad():
-            (target,) = self.network.run(Group(images, self.teacher, self.robust))
-        (logits,) = self.network.run(Group(view, self.student, self.robust))
-        loss = (weights * soft_cross_entropy(logits, target.softmax(dim=1))).mean()
+            (target,) = self.network.run(Group(images, self.teacher, robust))
+        (logits,) = self.network.run(Group(view, self.student, robust))
+        loss = mean_of(weights * soft_cross_entropy(logits, target.softmax(dim=1)), rows)
         self.optimizer.step(self.student.gradient(loss))
         self.teacher.affine.lerp_(self.student.affine, self.config.teacher_rate)
         return (loss.detach(),)

@@ -34,13 +34,27 @@ class LayerState:
 Policy = Callable[[Tensor, LayerState], Tensor]
 
 
-def batch_moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and biased variance per channel over batch and space, ``(C,)`` each, float32."""
+def batch_moments(x: Tensor, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return mean and biased variance per channel over batch and space, ``(C,)`` each, float32.
+
+    ``rows`` ``(B,)``, 1 or 0, says which instances count; None: all.
+    """
+    if rows is not None:
+        return _moments_of(x.float(), rows)
     if x.dtype in (torch.bfloat16, torch.float16) and not x.is_cuda:
         x = x.float()  # the CPU kernel would return its sums as coarse as its input
     # One fused reduction on CPU and CUDA; var_mean takes three times as long on the CPU.
     mean, var = torch.batch_norm_update_stats(x, None, None, 0.0)
     return mean, var
+
+
+def _moments_of(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    share = rows / rows.sum()
+    inside, means = torch.zeros_like(x), x  # (B, C)
+    if x.ndim > 2:
+        inside, means = torch.var_mean(x, dim=tuple(range(2, x.ndim)), correction=0)
+    mean = share @ means
+    return mean, share @ (inside + (means - mean).square())
 
 
 def batch_norm(
@@ -97,42 +111,48 @@ class Robust:
     """
 
     rate: float
+    rows: Tensor | None = None  # (B,) 1 or 0: the others are there to fill the batch up
 
     def __call__(self, x: Tensor, state: LayerState) -> Tensor:
         """Return the normalised ``x`` and move ``state.mean`` and ``state.var`` in place."""
         if torch.compiler.is_compiling():
-            return _robust_plain(x, state, self.rate)
+            return _robust_plain(x, state, self.rate, self.rows)
         if torch.is_grad_enabled() and (x.requires_grad or state.weight.requires_grad):
             out: Tensor = _RobustFunction.apply(  # type: ignore[no-untyped-call]
-                x, state.weight, state.bias, state, self.rate
+                x, state.weight, state.bias, state, self.rate, self.rows
             )
             return out
-        move_statistics(x, state, self.rate)
+        move_statistics(x, state, self.rate, self.rows)
         return frozen(x, state)
 
     def moments(self, x: Tensor, state: LayerState) -> tuple[Tensor, Tensor]:
         """Return what ``x`` is normalised by without a gradient, after they have moved."""
-        move_statistics(x, state, self.rate)
+        move_statistics(x, state, self.rate, self.rows)
         return state.mean, state.var
 
 
-def move_statistics(x: Tensor, state: LayerState, rate: float) -> Tensor:
+def move_statistics(
+    x: Tensor, state: LayerState, rate: float, rows: Tensor | None = None
+) -> Tensor:
     """Move the statistics by ``rate`` towards those of ``x``; return the mean of ``x``.
 
     No gradient flows: ``x`` is detached, or gradients are off.
     """
-    mean, var = batch_moments(x)
+    mean, var = batch_moments(x, rows)
     state.mean.lerp_(mean, rate)
     state.var.lerp_(var, rate)
     return mean
 
 
-def _robust_plain(x: Tensor, state: LayerState, rate: float) -> Tensor:
+def _robust_plain(x: Tensor, state: LayerState, rate: float, rows: Tensor | None = None) -> Tensor:
     """Write :class:`Robust` as it is defined: a compiler fuses this with its surroundings."""
     dims = [d for d in range(x.ndim) if d != 1]
     shape = (1, -1) + (1,) * (x.ndim - 2)
     wide = x.float()
-    var, mean = torch.var_mean(wide, dims, correction=0)
+    if rows is None:
+        var, mean = torch.var_mean(wide, dims, correction=0)
+    else:
+        mean, var = _moments_of(wide, rows)
     mean = state.mean * (1 - rate) + mean * rate
     var = state.var * (1 - rate) + var * rate
     scale = state.weight * (var + state.eps).rsqrt()
@@ -158,23 +178,30 @@ class _RobustFunction(torch.autograd.Function):
         bias: Tensor,
         state: LayerState,
         rate: float,
+        rows: Tensor | None,
     ) -> Tensor:
-        batch_mean = move_statistics(x, state, rate)
+        batch_mean = move_statistics(x, state, rate, rows)
         # Copies: a later pass moves the statistics again before the backward reads these.
         mean, invstd = state.mean.clone(), (state.var + state.eps).rsqrt_()
         ctx.save_for_backward(x, weight, mean, invstd, batch_mean)
-        ctx.rate = rate
+        ctx.rate, ctx.rows = rate, rows
         return frozen(x, state)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         x, *layer = ctx.saved_tensors
+        rate, rows = ctx.rate, ctx.rows
+        if rows is not None:  # whose gradient is 0; n counts the others
+            rate = rate * len(rows) / rows.sum()
         backward = _robust_backward_cuda if x.is_cuda else _robust_backward_cpu
-        return (*backward(grad, x, layer, ctx.rate, ctx.needs_input_grad[0]), None, None)
+        grad_x, *affine = backward(grad, x, layer, rate, ctx.needs_input_grad[0])
+        if grad_x is not None and rows is not None:
+            grad_x = grad_x.mul_(rows.view(-1, *[1] * (x.ndim - 1)))
+        return (grad_x, *affine, None, None, None)
 
 
 def _robust_backward_cuda(
-    grad: Tensor, x: Tensor, layer: Sequence[Tensor], rate: float, _: bool
+    grad: Tensor, x: Tensor, layer: Sequence[Tensor], rate: float | Tensor, _: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Two kernels: the reduction about the mix, the element-wise part about the batch mean."""
     weight, mean, invstd, batch_mean = layer
@@ -189,7 +216,7 @@ def _robust_backward_cuda(
 
 
 def _robust_backward_cpu(
-    grad: Tensor, x: Tensor, layer: Sequence[Tensor], rate: float, needs_grad_x: bool
+    grad: Tensor, x: Tensor, layer: Sequence[Tensor], rate: float | Tensor, needs_grad_x: bool
 ) -> tuple[Tensor | None, Tensor, Tensor]:
     """One pass for the sums, two for dx = g (w r) + x slope + shift, each over few tensors.
 

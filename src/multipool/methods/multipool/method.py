@@ -30,6 +30,7 @@ from multipool.methods.multipool.router import WINDOW, Router
 from multipool.methods.multipool.rules import Floats, Ints, effective_samples, trust
 from multipool.ops import uncertainty
 from multipool.ops.host import Arriving, sent
+from multipool.ops.padding import filled
 
 _ENOUGH = 16  # images of a batch that say something about their domain by themselves
 _AT_ONCE = 8  # images after which a young pool is brought up to date
@@ -259,7 +260,9 @@ class MultiPool(PoolPasses):
         self.accounts.updates[pool] += 1
         with torch.no_grad():
             trusted = self._known_trust(pool, self.router)
-            return self.move_pass(images, self._numbers(pool, trusted, rate))[0]
+            images, *rows = filled(self.config.samples, images)
+            weights = [part / part.sum() for part in rows]
+            return self.move_pass(images, self._numbers(pool, trusted, rate), *weights)[0]
 
     # Rules --------------------------------------------------------------------------------------
 

@@ -85,17 +85,19 @@ class PoolPasses(Method, ABC):
         return tuple(self.network.run(Group(images, layers, policy)))
 
     @tensor_pass
-    def move_pass(self, images: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
+    def move_pass(
+        self, images: Tensor, numbers: Tensor, weights: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         """Move the statistics of one pool; return how far, in all.
 
         ``numbers``: the pool, the weight of its statistics beside the source's, and that of the
-        images in them.
+        images in them; ``weights`` ``(B,)`` of the images, None: all alike.
         """
         assert self.branch is not None
         pool = numbers[:1].long()
         before = self.own.index_select(0, pool)[0]
         own = before.clone()
-        layers, policy = moving(self.branch, own, numbers[1], numbers[2])
+        layers, policy = moving(self.branch, own, numbers[1], numbers[2], weights)
         self.network.run(Group(images, layers, policy))
         self.own.index_copy_(0, pool, own[None])
         return ((own - before).square().mean(),)

@@ -51,9 +51,17 @@ class Axis:
 
 def squash(points: Floats, width: float = 2.5) -> Floats:
     """Return points ``(N, D)`` about their median in robust units, tails bent in at ``width``."""
-    centre = np.median(points, axis=0)
-    scale = 1.4826 * np.median(np.abs(points - centre), axis=0) + 1e-9
-    return np.asarray(np.tanh((points - centre) / scale / width) * width)
+    rows = np.ascontiguousarray(points.T)  # (D, N): to sort along memory takes half the time
+    gaps = rows - _medians(rows)
+    scale = 1.4826 * _medians(np.abs(gaps)) + 1e-9
+    return np.ascontiguousarray((np.tanh(gaps / scale / width) * width).T)
+
+
+def _medians(rows: Floats) -> Floats:
+    """Return the median of each row, ``(D, N)`` to ``(D, 1)``."""
+    ordered, half = np.sort(rows, axis=1), rows.shape[1] // 2
+    low = ordered[:, half - 1 + rows.shape[1] % 2]
+    return np.asarray((low + ordered[:, half]) / 2)[:, None]
 
 
 def two_domains(
