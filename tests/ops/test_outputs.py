@@ -41,6 +41,7 @@ def test_logits_are_found(output):
         (None, "NoneType"),
         (LOGITS.long(), r"\(2, 5\) int64"),
         (torch.zeros(5), r"\(5,\) float32 for 2 images"),
+        (torch.zeros(2, 5, 8, 8), r"\(2, 5, 8, 8\) float32 for 2 images"),
         ({"logits": torch.zeros(3, 5)}, r"\(3, 5\) float32 for 2 images"),
     ],
 )

@@ -260,10 +260,11 @@ class Network(nn.Module):
             self._check_shape(images, error)
             raise
         logits = logits_of(output, len(images), self.num_classes).float()
-        if self.num_classes is not None and logits.shape[1:] != (self.num_classes,):
+        found = logits.shape[1]
+        if self.num_classes not in (None, found):
             raise ValueError(
-                f"the model gives {'x'.join(map(str, logits.shape[1:]))} logits an image, "
-                f"num_classes is {self.num_classes}; they must agree"
+                f"the model gives {found} logits an image, num_classes is {self.num_classes}; they "
+                f"must agree: pass num_classes={found}"
             )
         if self._seen and logits is not self._from_head:
             self._seen.clear()  # something comes after the linear layer: its input says nothing

@@ -27,7 +27,7 @@ def logits_of(output: object, rows: int, num_classes: int | None = None) -> Tens
         found = next((part for part in found if _fits(part, rows, num_classes)), found)
     if not isinstance(found, Tensor) or not found.is_floating_point():
         raise ValueError(f"the model returned {_describe(output)}, expected {_WANTED}")
-    if found.ndim < 2 or len(found) != rows:
+    if found.ndim != 2 or len(found) != rows:
         raise ValueError(
             f"the model returned {_describe(found)} for {rows} images, expected {_WANTED}"
         )
