@@ -105,7 +105,9 @@ class Graphed:
             self._pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         # One pool for all shapes: only one of them runs at a time, and results are read at once.
-        with torch.cuda.graph(graph, pool=self._pool, stream=stream):
+        # Other threads, one that compiles among them, may go on with what they do meanwhile.
+        alone = "thread_local"
+        with torch.cuda.graph(graph, self._pool, stream, capture_error_mode=alone):
             outputs = self._call(held)
         return _Recording(graph, held, outputs, fuses)
 

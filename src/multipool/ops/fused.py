@@ -40,7 +40,7 @@ def get_ready(device: torch.device, dtype: torch.dtype, wait: bool = False) -> b
         return _known[key] is not None
     with _lock:
         if key not in _compiling:
-            _compiling[key] = threading.Thread(target=_compile, args=key, daemon=True)
+            _compiling[key] = threading.Thread(target=_compile, args=key)
             _compiling[key].start()
         if wait:
             _compiling[key].join()
@@ -77,7 +77,9 @@ def normalised(
     ``mean`` and ``var`` are ``(C,)``, or ``(B, C)`` for statistics of each image.
     """
     channels, y = x.shape[1], torch.empty_like(x)
-    if shortcut is not None and shortcut.stride() != x.stride():
+    if shortcut is not None and (
+        shortcut.stride() != x.stride() or shortcut.data_ptr() % _ALIKE or shortcut.dtype != x.dtype
+    ):
         shortcut = torch.empty_like(x).copy_(shortcut)
     rows = x.numel() // channels
     _kernels(x).normalise[(-(-rows // _ROWS), -(-channels // _WIDE))](
@@ -126,7 +128,8 @@ def _usable(x: Tensor) -> bool:
         return False
     flat = x.ndim == 2 and x.is_contiguous()
     lies = flat or (x.ndim == 4 and x.is_contiguous(memory_format=torch.channels_last))
-    return lies and x.shape[1] % _ALIKE == 0 and 0 < x.numel() < 2**31
+    even = x.shape[1] % _ALIKE == 0 and x.data_ptr() % _ALIKE == 0
+    return lies and even and 0 < x.numel() < 2**31
 
 
 def _kernels(x: Tensor) -> ModuleType:

@@ -45,7 +45,7 @@ class Search:
 
     def begin(self) -> None:
         """Let another thread search."""
-        self._thread = threading.Thread(target=self._run, name="multipool-search", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="multipool-search")
         self._thread.start()
 
     def is_of(self, points: Floats, seen: int) -> bool:
