@@ -112,6 +112,9 @@ def test_an_occupied_folder_is_refused(call, tiny, tmp_path):
 
 def test_every_setting_travels_from_the_command_line_to_the_file_and_back(call, tiny, monkeypatch):
     everything = Experiment(
+        dataset="folder",
+        size=64,
+        classes="classes.txt",
         method="petta",
         memory="mcm",
         protocol="recurring",
@@ -138,7 +141,7 @@ def test_every_setting_travels_from_the_command_line_to_the_file_and_back(call, 
     )
     plain = Experiment()
     same = [f.name for f in fields(Experiment) if getattr(everything, f.name) == f.default]
-    assert same == ["dataset"], "a setting of which this test does not know"
+    assert not same, "a setting of which this test does not know"
     seen = []
 
     def caught(experiment, *args, **kwargs):
@@ -197,3 +200,23 @@ def test_the_source_model_has_no_baseline(call, tiny):
     code, _, err = call("run", "--method", "source", *SMALL, "--baseline")
     assert code == 2
     assert "got --method source; leave one out" in err
+
+
+def test_pictures_without_labels_show_no_error_but_an_estimate(call, tmp_path):
+    from PIL import Image
+
+    for domain in ("day", "night"):
+        (tmp_path / "own" / domain).mkdir(parents=True)
+        for number in range(4):
+            grey = Image.new("RGB", (32, 32), (60 * number,) * 3)
+            grey.save(tmp_path / "own" / domain / f"{number}.png")
+    words = ("--dataset", "folder", "--data-dir", tmp_path / "own", "--size", 32)
+    words += ("--weights", "shapes-wrn10-1", "--batch-size", 4, "--device", "cpu")
+    code, out, err = call("run", *words, "--predictions", tmp_path / "answers.csv")
+    assert code == 0
+    assert "nan" not in out + err
+    assert "multipool on folder: the images have no labels, so there is no error" in err
+    assert "estimated error at the end, without labels: " in err
+    assert f"answers written to {tmp_path / 'answers.csv'}" in err
+    assert len((tmp_path / "answers.csv").read_text().splitlines()) == 9
+    assert call("run", *words, "--quiet")[1].strip() == "nan"

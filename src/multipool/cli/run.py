@@ -31,6 +31,10 @@ def main(
     diagnose: Annotated[
         bool, typer.Option("--diagnose", help="Record losses and the memory's quality over time.")
     ] = False,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the answer to every image there, as CSV."),
+    ] = None,
     out: o.Out = None,
     checkpoint_every: _EVERY = CHECKPOINT_EVERY,
     baseline: Annotated[
@@ -55,6 +59,7 @@ def main(
                 checkpoint_every=checkpoint_every,
                 resume=resume,
                 diagnose=diagnose,
+                predictions=predictions,
             )
     except NotWrittenError as error:
         result, unwritten = error.result, error
@@ -65,9 +70,11 @@ def main(
         kept = {} if beside is None else {"baseline": beside.as_dict()}
         print_json({**result.as_dict(), **kept})
     elif quiet:
-        print(f"{result.error:.2f}" + ("" if beside is None else f" {beside.error:.2f}"))
+        print(" ".join(f"{_known(r.error):.2f}" for r in (result, beside) if r is not None))
     else:
         _show(experiment, result, beside)
+        if predictions is not None:
+            say(f"answers written to {predictions}")
         if out is not None and unwritten is None:
             say(f"written to {out / FILE}")
     if unwritten is not None:
@@ -118,6 +125,21 @@ def _how_to_go_on(result: Result, out: Path | None, diagnose: bool) -> str:
 
 
 def _show(experiment: Experiment, result: Result, beside: Result | None) -> None:
+    if result.samples and result.error is None:
+        say(f"{title(experiment)}: the images have no labels, so there is no error")
+    else:
+        _show_errors(experiment, result, beside)
+    counts = ", ".join(f"{value} {name}" for name, value in result.counts.items())
+    say(f"{result.samples} samples, {result.samples_per_second:g} a second; {counts}")
+    if result.estimate is not None:
+        say(f"estimated error at the end, without labels: {100 - result.estimate:.2f} %")
+    if result.pools is not None:
+        say(_pools(result.pools))
+    for note in result.notes:
+        say(f"note: {note}")
+
+
+def _show_errors(experiment: Experiment, result: Result, beside: Result | None) -> None:
     errors = {**result.errors, "mean": _known(result.error)}
     if result.undecoded_error is not None:
         errors["mean, undecoded"] = result.undecoded_error
@@ -132,14 +154,6 @@ def _show(experiment: Experiment, result: Result, beside: Result | None) -> None
     table(f"{title(experiment)}, {experiment.protocol}", columns, rows)
     if beside is not None:
         say(_sentence(errors["mean"], frozen["mean"]))
-    counts = ", ".join(f"{value} {name}" for name, value in result.counts.items())
-    say(f"{result.samples} samples, {result.samples_per_second:g} a second; {counts}")
-    if result.estimate is not None:
-        say(f"estimated error at the end, without labels: {100 - result.estimate:.2f} %")
-    if result.pools is not None:
-        say(_pools(result.pools))
-    for note in result.notes:
-        say(f"note: {note}")
 
 
 def _known(error: float | None) -> float:

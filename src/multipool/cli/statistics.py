@@ -36,16 +36,15 @@ def main(
     makes and keeps its own.
     """
     loader = Loader()
-    opened = loader.dataset(experiment)
-    images = opened.source(experiment.source_split())
-    network = loader.model(experiment, opened.num_classes, resolve(experiment.device))
-    found = make_statistics(network, images, opened.num_classes)
+    loaded = loader.both(experiment, resolve(experiment.device))
+    images = loaded.dataset.source(experiment.source_split())
+    found = make_statistics(loaded.model, images, loaded.num_classes)
     statistics.write(out, found)
     few = int((found.counts < 2).sum())
     if json:
         print_json({"file": str(out), "images": int(found.counts.sum()), "small_classes": few})
         return
-    say(f"{int(found.counts.sum())} images of {opened.num_classes} classes", quiet)
+    say(f"{int(found.counts.sum())} images of {loaded.num_classes} classes", quiet)
     if few:
         say(f"note: {few} classes got fewer than 2 images and take the overall statistics", quiet)
     say(f"note: {images.note}", quiet)

@@ -36,13 +36,15 @@ class AssembledDataset:
     severities: tuple[int, ...] = ()
     severity: int = 0
     lazy: bool = False
+    labelled: bool = True  # else all labels are 0, which means nothing
+    outputs: tuple[int, ...] | None = None  # of the model, in label order; None: all of them
+    path_of: Callable[[str, int], str] | None = None  # the file of a row, where it has one
 
     def labels(self, domain: str) -> Ints:
         """Return the ``(n,)`` labels of a domain, checked to lie in ``0..num_classes-1``."""
         lookup(dict.fromkeys(self.domains), domain, f"domain of {self.name}")
-        return check_labels(
-            self.labels_of(domain), self.num_classes, f"the labels of {self.name} {domain}"
-        )
+        known = self.num_classes if self.labelled else 1
+        return check_labels(self.labels_of(domain), known, f"the labels of {self.name} {domain}")
 
     def images(self, domain: str, rows: Ints, severity: int | None = None) -> Tensor:
         """Return rows ``(B,)`` of a domain, uint8 ``(B, C, H, W)``."""

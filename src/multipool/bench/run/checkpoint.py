@@ -60,8 +60,8 @@ def read(folder: str | Path, settings: Mapping[str, Any]) -> Checkpoint | None:
     return Checkpoint(
         batches=int(header["batches"]),
         settings=header["settings"],
-        adapter=_part(tensors, _ADAPTER),
-        tally=_part(tensors, _TALLY),
+        adapter=part(tensors, _ADAPTER),
+        tally=part(tensors, _TALLY),
         notes=header["notes"],
     )
 
@@ -87,5 +87,6 @@ def _words(metadata: Mapping[str, str]) -> str:
     return "\n".join(metadata[key] for key in _HEADER)
 
 
-def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with ``prefix``, without it."""
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

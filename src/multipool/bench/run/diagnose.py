@@ -171,7 +171,7 @@ def _snapshot(observer: MemoryObserver) -> Snapshot:
 
 def _capacity(experiment: Experiment, loader: loading.Loader) -> int:
     """Return how many samples the paper's memory can hold for this dataset."""
-    bank = MEMORIES["mcm"](loader.dataset(experiment).num_classes)
+    bank = MEMORIES["mcm"](loader.both(experiment, resolve(experiment.device)).num_classes)
     options = getattr(bank, "options", None)
     assert options is not None  # it is a multi-cluster memory
     return int(options.slots)

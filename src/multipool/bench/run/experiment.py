@@ -6,11 +6,11 @@ import dataclasses
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import inf
 from pathlib import Path
 from typing import Any
 
 from multipool import methods, models
+from multipool.bench.run.checks import check_data, check_kinds
 from multipool.bench.run.hyperparameters import (
     ONE_SOURCE,
     SHIPPED_FOR,
@@ -72,6 +72,14 @@ class Experiment:
         None, "Domains in stream order; left out: the paper's.", "A,B,..."
     )
     severity: int = _setting(5, "Severity of the corruptions.", "1-5")
+    size: int | None = _setting(
+        None, "Side of a folder's pictures; left out: the model's own, else 224.", "PX", least=1
+    )
+    classes: str | None = _setting(
+        None,
+        "The model's classes, one a line; some of them with their numbers ('207 retriever').",
+        "FILE",
+    )
     batch_size: int = _setting(64, "Images in a batch.", "N", least=1)
     gamma: float = _setting(0.1, "Dirichlet concentration; smaller: more correlated.", "G")
     rounds: int = _setting(20, "Repetitions of a recurring stream.", "R", least=1)
@@ -105,7 +113,8 @@ class Experiment:
     memory_options: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_kinds(self)
+        check_kinds(self)
+        check_data(self)
         lookup(DATASETS, self.dataset, "dataset")
         self.stream()
         self.data()
@@ -127,7 +136,13 @@ class Experiment:
 
     def data(self) -> DataOptions:
         """Return the part that says where the images are."""
-        return DataOptions(data_dir=self.data_dir, severity=self.severity, domains=self.domains)
+        return DataOptions(
+            data_dir=self.data_dir,
+            severity=self.severity,
+            domains=self.domains,
+            size=self.size,
+            class_list=self.classes,
+        )
 
     def method_options(self) -> dict[str, object]:
         """Return the method's options: its usual ones, with this experiment's own on top."""
@@ -173,6 +188,9 @@ class Experiment:
             del values["decode"]
         if not self.guard:
             del values["fallback"]
+        for name in ("size", "classes"):
+            if values[name] is None:
+                del values[name]
         return values
 
     @classmethod
@@ -208,26 +226,6 @@ def needs_source(experiment: Experiment) -> bool:
     kind = methods.METHODS[experiment.method]
     options = experiment.method_options()
     return bool(kind.uses_source(configure(kind.Config(), options, experiment.method)))
-
-
-def _check_kinds(experiment: Experiment) -> None:
-    """Check that every setting is of its kind: a file may have put anything there."""
-    hints = typing.get_type_hints(Experiment)
-    for setting in dataclasses.fields(Experiment):
-        name, value = setting.name, getattr(experiment, setting.name)
-        if hints[name] in (str, str | None) and not isinstance(value, str | None):
-            raise ValueError(f"{name} must be a name, got {value!r}")
-        if hints[name] is bool and not isinstance(value, bool):
-            raise ValueError(f"{name} must be true or false, got {value!r}")
-        low = setting.metadata.get("least")
-        if low is not None and value is not None and (type(value) is not int or value < low):
-            raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}")
-    domains = () if experiment.domains is None else experiment.domains
-    if not isinstance(domains, tuple) or not all(isinstance(name, str) for name in domains):
-        raise ValueError(f"domains must be a list of names, got {domains!r}")
-    gamma = experiment.gamma
-    if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 0 < gamma < inf:
-        raise ValueError(f"gamma must be greater than 0, got {gamma!r}")
 
 
 def _check_method(experiment: Experiment) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -13,6 +14,17 @@ from torch import nn
 from multipool import data, models
 from multipool.bench.run.experiment import Experiment
 from multipool.data import Dataset
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A dataset and the model for it, which has as many outputs as there are classes."""
+
+    dataset: Dataset
+    model: nn.Module
+    num_classes: int
+    digest: str  # of the model's weights as they came
+    notes: tuple[str, ...]  # what whoever reads the result should know about them
 
 
 class Loader:
@@ -39,9 +51,37 @@ class Loader:
         architecture = experiment.architecture()
         key = (name, _stamp(name), architecture, num_classes, device)
         if self._model is None or self._model[0] != key:
-            model = models.load(name, num_classes=num_classes, architecture=architecture)
+            model = models.load(name, num_classes=num_classes or None, architecture=architecture)
             self._model = (key, model.to(device))
         return self._model[1]
+
+    def both(self, experiment: Experiment, device: torch.device) -> Loaded:
+        """Return the dataset and the model, made to fit each other."""
+        dataset = self.dataset(experiment)
+        outputs = getattr(dataset, "outputs", None)  # some of the model's, or all
+        wanted = dataset.num_classes if outputs is None else 0
+        model = self.model(experiment, wanted, device)
+        digest = model_digest(model)
+        if outputs is not None:
+            model = models.with_outputs(model, outputs)
+        own = getattr(model, "size", None)
+        if experiment.dataset == "folder" and experiment.size is None and own is not None:
+            dataset = self.dataset(replace(experiment, size=own))
+        count = dataset.num_classes or models.classifier(model).out_features
+        return Loaded(dataset, model, count, digest, _notes(experiment, model, dataset))
+
+
+def _notes(experiment: Experiment, model: nn.Module, dataset: Dataset) -> tuple[str, ...]:
+    """Say how a model from elsewhere is normalised, and whether the images have its size."""
+    if not isinstance(model, models.Normalised):
+        return ()
+    notes = [f"{experiment.model or experiment.weights_name()}: {model.describe()}"]
+    if model.size is not None and model.size != dataset.size:
+        notes.append(
+            f"the model was made for {model.size} x {model.size} pixels, the images have "
+            f"{dataset.size} x {dataset.size}"
+        )
+    return tuple(notes)
 
 
 def model_digest(model: nn.Module) -> str:

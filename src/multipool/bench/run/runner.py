@@ -62,6 +62,7 @@ def run(
     resume: bool = False,
     loader: Loader | None = None,
     diagnose: bool = False,
+    predictions: str | Path | None = None,
     claimed: bool = False,
 ) -> Result:
     """Run ``experiment`` and return what it measured; ``out`` gets ``result.json``.
@@ -72,7 +73,7 @@ def run(
     unless the caller has ``claimed`` it. Ctrl-C writes what was measured so far and raises
     :class:`Interrupted`. A ``loader`` shared by several runs loads datasets and models once.
     ``diagnose`` records the method's facts and its memory's quality over time; it changes nothing
-    else.
+    else. ``predictions`` is a file for the answer to every image.
     """
     if checkpoint_every < 0:
         raise ValueError(f"checkpoint_every must be at least 0, got {checkpoint_every}")
@@ -80,7 +81,10 @@ def run(
         raise ValueError("resume needs the folder of the run to continue, got no out")
     folder = None if out is None else Path(out)
     device = resolve(experiment.device)
-    job = _Job(experiment, loader or Loader(), device, progress, diagnose)
+    answers = None if predictions is None else Path(predictions)
+    if answers is not None and answers.is_dir():
+        raise ValueError(f"predictions must be a file to write, got the folder {answers}")
+    job = _Job(experiment, loader or Loader(), device, progress, diagnose, answers)
     if folder is None:
         return _run(job)
     with nullcontext() if claimed else claim.held(folder):
@@ -103,6 +107,7 @@ class _Job:
     device: torch.device
     progress: Callable[[Progress], None] | None
     diagnose: bool
+    predictions: Path | None = None  # file for the answer to every image
     out: Path | None = None
     saved: Checkpoint | None = None
     checkpoint_every: int = 0  # batches; 0: never
@@ -123,6 +128,8 @@ def _run(job: _Job) -> Result:
     if session.live is not None:
         session.live.finish()
     result = session.result(complete=True)
+    if session.predictions is not None and job.predictions is not None:
+        session.predictions.write(job.predictions)
     if job.out is not None:
         try:
             result.write(job.out)
@@ -136,7 +143,14 @@ def _begin(job: _Job) -> Session:
     """Load everything; interrupted here, nothing was measured, and an older result stays."""
     started = time.perf_counter()
     try:
-        session = Session(job.experiment, job.loader, job.device, job.tell, diagnose=job.diagnose)
+        session = Session(
+            job.experiment,
+            job.loader,
+            job.device,
+            job.tell,
+            diagnose=job.diagnose,
+            predictions=job.predictions is not None,
+        )
     except KeyboardInterrupt:
         result = _nothing(job.experiment, job.device)
         if job.out is not None and not (job.out / results.FILE).exists():
@@ -174,7 +188,7 @@ def _stream(session: Session, job: _Job) -> None:
                 last = session.batches == total
                 due = last or time.perf_counter() - told > _TELL_EVERY
                 if job.progress is not None and due:
-                    job.progress(Progress(session.batches, total, session.tally.error()))
+                    job.progress(Progress(session.batches, total, session.error()))
                     told = time.perf_counter()
                 if stop.asked:
                     break

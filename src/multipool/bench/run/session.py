@@ -5,28 +5,32 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from multipool import methods
-from multipool.bench.run.checkpoint import Checkpoint, other_weights
+from multipool.bench.run.checkpoint import Checkpoint, other_weights, part
 from multipool.bench.run.environment import host, versions
 from multipool.bench.run.experiment import Experiment, needs_source
 from multipool.bench.run.live import Live
-from multipool.bench.run.loader import Loader, model_digest
+from multipool.bench.run.loader import Loader
+from multipool.bench.run.predictions import Predictions
 from multipool.bench.run.result import Result
 from multipool.bench.run.sources import source_for
 from multipool.bench.run.tally import (
     MOST_CHANGES,
     Tally,
+    changes,
+    curve_points,
     groups,
     mean,
     means,
     named,
     percent,
+    rounds_of,
     sizes,
 )
 from multipool.data import Stream
@@ -46,16 +50,18 @@ class Session:
         tell: Callable[[str], None] = lambda stage: None,
         *,
         diagnose: bool = False,
+        predictions: bool = False,
     ) -> None:
         self.experiment, self.device = experiment, device
         if device.type == "cuda":  # a worker does many runs, and each reports its own peak
             gc.collect()  # the last run's adapter is a ring of references, and holds its graphs
             torch.cuda.reset_peak_memory_stats(device)
         tell("dataset and model")
-        dataset = loader.dataset(experiment)
-        model = loader.model(experiment, dataset.num_classes, device)
-        self.weights = {"name": experiment.weights_name(), "digest": model_digest(model)}
-        self.notes: list[str] = []
+        loaded = loader.both(experiment, device)
+        dataset, model = loaded.dataset, loaded.model
+        self.weights = {"name": experiment.weights_name(), "digest": loaded.digest}
+        self.notes: list[str] = list(loaded.notes)
+        self.labelled: bool = getattr(dataset, "labelled", True)
         source = None
         if needs_source(experiment):
             tell("source data")
@@ -66,7 +72,7 @@ class Session:
             model,
             experiment.method,
             experiment.memory,
-            num_classes=dataset.num_classes,
+            num_classes=loaded.num_classes,
             source=source,
             seed=experiment.seed,
             guard=experiment.guard,
@@ -90,6 +96,7 @@ class Session:
             if self.adapter.decoder is not None
             else None
         )
+        self.predictions = Predictions(self.stream) if predictions else None
         self.pool_trace: list[dict[str, int]] = []
         self.batches = 0
         self.trace: list[dict[str, Any]] = []
@@ -113,8 +120,13 @@ class Session:
         """Let the method predict and learn, and score what it predicted."""
         logits = self.adapter(images)
         self.tally.add(logits)
-        if self.undecoded is not None and self.adapter.undecoded is not None:
-            self.undecoded.add(self.adapter.undecoded)
+        plain = self.adapter.undecoded if self.undecoded is not None else None
+        if self.undecoded is not None and plain is not None:
+            self.undecoded.add(plain)
+        if self.predictions is not None:
+            self.predictions.add(
+                logits if plain is None else plain, None if plain is None else logits
+            )
         self.batches += 1
         self._trace_pools()
         memory = self.adapter.memory
@@ -166,9 +178,9 @@ class Session:
         self.adapter.load_state_dict(saved.adapter)
         self.tally.load_state_dict(saved.tally)
         if self.undecoded is not None:
-            prefix = "undecoded."
-            own = {k: v for k, v in saved.tally.items() if k.startswith(prefix)}
-            self.undecoded.load_state_dict({k.removeprefix(prefix): v for k, v in own.items()})
+            self.undecoded.load_state_dict(part(saved.tally, "undecoded."))
+        if self.predictions is not None:
+            self.predictions.load_state_dict(part(saved.tally, "predictions."), self.tally.seen)
         self.pool_trace = list(saved.notes.get("pools", []))
         self.batches = saved.batches
         self.trace = list(saved.notes["trace"])
@@ -182,6 +194,8 @@ class Session:
         state = self.tally.state_dict()
         if self.undecoded is not None:
             state |= {f"undecoded.{k}": v for k, v in self.undecoded.state_dict().items()}
+        if self.predictions is not None:
+            state |= {f"predictions.{k}": v for k, v in self.predictions.state_dict().items()}
         return state
 
     def _restore_live(self, notes: dict[str, Any] | None) -> None:
@@ -221,7 +235,7 @@ class Session:
         by_domain = means(errors.T)
         timing = self.timing()
         seconds = timing["stream"]
-        return Result(
+        found = Result(
             error=self._error_of(self.tally),
             errors=named(self.stream.domains, by_domain),
             complete=complete,
@@ -230,9 +244,9 @@ class Session:
             seed=self.experiment.seed,
             samples=self.tally.seen,
             total=self.stream.samples,
-            curve=self._curve(),
-            changes=self._changes(),
-            rounds=self._rounds(errors) if self.rounds > 1 else [],
+            curve=curve_points(self.tally),
+            changes=changes(self.groups, self.stream.domains),
+            rounds=rounds_of(errors, self.stream.domains) if self.rounds > 1 else [],
             counts={key: int(value) for key, value in self.counters()["counts"].items()},
             memory=self._memory(),
             undecoded_error=None if self.undecoded is None else self._error_of(self.undecoded),
@@ -245,6 +259,13 @@ class Session:
             host=host(self.device),
             samples_per_second=round(self.tally.seen / seconds, 1) if seconds > 0 else None,
         )
+        if self.labelled:
+            return found
+        return replace(found, error=None, errors={}, curve=[], rounds=[], undecoded_error=None)
+
+    def error(self) -> float | None:
+        """Return the error so far in per cent; None before the first image or without labels."""
+        return self.tally.error() if self.labelled else None
 
     def _error_of(self, tally: Tally) -> float | None:
         """Return the mean over the domains seen."""
@@ -257,38 +278,6 @@ class Session:
         if "pools" not in facts:
             return None
         return {**facts, "trace": self.pool_trace}
-
-    def _curve(self) -> list[dict[str, Any]]:
-        points = []
-        for index, error in enumerate(self.tally.curve()):
-            samples = min((index + 1) * self.tally.stretch, self.tally.seen)
-            points.append({"samples": samples, "error": round(float(error), 4)})
-        return points
-
-    def _changes(self) -> list[dict[str, Any]]:
-        """List at which sample which domain begins, unless that is all the time."""
-        first = np.flatnonzero(np.diff(self.groups, prepend=-1))
-        if len(first) > MOST_CHANGES:
-            return []
-        width = len(self.stream.domains)
-        return [
-            {
-                "sample": int(sample),
-                "domain": self.stream.domains[int(self.groups[sample]) % width],
-                "round": int(self.groups[sample]) // width,
-            }
-            for sample in first
-        ]
-
-    def _rounds(self, errors: np.ndarray[Any, np.dtype[np.float64]]) -> list[dict[str, Any]]:
-        found = []
-        for row in errors:
-            values = [None if np.isnan(v) else float(v) for v in row]
-            seen = [v for v in values if v is not None]
-            if seen:
-                errors_of = named(self.stream.domains, values)
-                found.append({"error": mean(seen), "errors": errors_of})
-        return found
 
     def _memory(self) -> dict[str, Any] | None:
         memory = self.adapter.memory

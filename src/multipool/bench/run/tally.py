@@ -127,3 +127,41 @@ def named(names: tuple[str, ...], values: list[float | None]) -> dict[str, float
     """Return the values that are there, by name."""
     pairs = zip(names, values, strict=True)
     return {name: round(value, 4) for name, value in pairs if value is not None}
+
+
+def curve_points(tally: Tally) -> list[dict[str, Any]]:
+    """Return the error over time as results have it."""
+    points = []
+    for index, error in enumerate(tally.curve()):
+        samples = min((index + 1) * tally.stretch, tally.seen)
+        points.append({"samples": samples, "error": round(float(error), 4)})
+    return points
+
+
+def changes(ids: Ints, domains: tuple[str, ...]) -> list[dict[str, Any]]:
+    """List at which sample of ``(S,)`` groups which domain begins, unless that is all the time."""
+    first = np.flatnonzero(np.diff(ids, prepend=-1))
+    if len(first) > MOST_CHANGES:
+        return []
+    width = len(domains)
+    return [
+        {
+            "sample": int(sample),
+            "domain": domains[int(ids[sample]) % width],
+            "round": int(ids[sample]) // width,
+        }
+        for sample in first
+    ]
+
+
+def rounds_of(
+    errors: np.ndarray[Any, np.dtype[np.float64]], domains: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """Return the errors ``(R, domains)`` of the rounds that were begun."""
+    found = []
+    for row in errors:
+        values = [None if np.isnan(v) else float(v) for v in row]
+        seen = [v for v in values if v is not None]
+        if seen:
+            found.append({"error": mean(seen), "errors": named(domains, values)})
+    return found
