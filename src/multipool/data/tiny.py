@@ -121,12 +121,9 @@ def _fingerprint(archive: Path) -> str:
 
 
 def _folder_files(home: Path) -> dict[str, bytes]:
-    names = [ANNOTATIONS, "wnids.txt", *(f"val/images/{p}" for p in _listing(home / "val/images"))]
+    pictures = sorted(f"val/images/{path.name}" for path in (home / "val/images").glob("*"))
+    names = [ANNOTATIONS, "wnids.txt", *pictures]
     return {name: (home / name).read_bytes() for name in names if (home / name).is_file()}
-
-
-def _listing(folder: Path) -> list[str]:
-    return sorted(os.listdir(folder)) if folder.is_dir() else []
 
 
 def _archive_files(archive: Path, wanted: tuple[str, ...]) -> dict[str, bytes]:

@@ -45,15 +45,12 @@ def blocks(cells: Sequence[Cell], per_round: bool) -> list[Block]:
         if all(cell.ours is None for cell in members):
             continue
         if per_round:
-            found.append(_beside("Average over rounds", [c for c in members if _is_average(c)]))
+            averages = [cell for cell in members if cell.column == "average"]
+            found.append(_beside("Average over rounds", averages))
             found.append(_stacked("Round by round", members))
         else:
             found.append(_beside(part, members))
     return found
-
-
-def _is_average(cell: Cell) -> bool:
-    return cell.column == "average"
 
 
 def _beside(title: str, cells: Sequence[Cell]) -> Block:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_MARKERS = "osD^vP"
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 # Stand for the page's own colours in inline figures, so that they follow light and dark mode.
 INK, RULE = "#010203", "#a0a1a2"
@@ -118,10 +119,8 @@ def _errors(section: Section) -> tuple[Drawing, Table]:
         figure = blank(6.4, 0.9 + 0.3 * len(rows))
         axes = figure.add_subplot()
         for y, row in enumerate(rows):
-            colour = _colour(section, row)
-            axes.errorbar(
-                row.mean, y, xerr=row.std, fmt=_marker(section, row), color=colour, capsize=3
-            )
+            colour, marker = _colour(section, row), _MARKERS[_place(section, row) % len(_MARKERS)]
+            axes.errorbar(row.mean, y, xerr=row.std, fmt=marker, color=colour, capsize=3)
             right = (row.mean + (row.std or 0.0), y)
             axes.annotate(f"{row.mean:.2f}", right, (7, 0), textcoords="offset points", va="center")
         axes.set_yticks(range(len(rows)), [row.label for row in rows])
@@ -181,7 +180,7 @@ def _curves(section: Section) -> tuple[Drawing, Table]:
                 table.append([*about, point["samples"], point["error"]])
 
     def draw() -> Figure:
-        found = _methods(section)
+        found = list(dict.fromkeys(row.method for row in section.rows))
         figure = blank(7.2, 0.6 + 1.9 * len(found))
         panels = figure.subplots(len(found), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for axes, method in zip(panels, found, strict=True):
@@ -275,10 +274,6 @@ def _traced(row: Row) -> bool:
     return row.runs[0].memory is not None and len(row.runs[0].memory["trace"]) > 1
 
 
-def _methods(section: Section) -> list[str]:
-    return list(dict.fromkeys(row.method for row in section.rows))
-
-
 def _place(section: Section, row: Row) -> int:
     """Return the position of a row's memory and variant among those of the section."""
     kinds = list(dict.fromkeys((r.memory, r.variant) for r in section.rows))
@@ -287,7 +282,3 @@ def _place(section: Section, row: Row) -> int:
 
 def _colour(section: Section, row: Row) -> str:
     return COLOURS[_place(section, row) % len(COLOURS)]
-
-
-def _marker(section: Section, row: Row) -> str:
-    return "osD^vP"[_place(section, row) % 6]

@@ -40,7 +40,7 @@ class Stretch:
 
 def pool_pictures(section: Section, folder: Path, prefix: str = "") -> list[Picture]:
     """Draw the timeline of every run that has pools into ``folder``."""
-    runs = [(row, run) for row in section.rows for run in row.runs if _has_trace(run)]
+    runs = [(row, run) for row in section.rows for run in row.runs if pool_stretches(run)]
     drawn = []
     for place, (row, run) in enumerate(runs, 1):
         number = "" if len(runs) == 1 else f"{place}-"
@@ -135,7 +135,3 @@ def _lanes(stretches: Iterable[Stretch]) -> list[str]:
 def _table_row(row: Row, run: Result, pools: Mapping[str, Any]) -> str:
     values = [run.seed, *(pools.get(key, "–") for key in ("pools", *_EVENTS))]
     return page.row(row.label, [page.cell(str(value)) for value in values])
-
-
-def _has_trace(run: Result) -> bool:
-    return bool(pool_stretches(run))

@@ -94,7 +94,8 @@ def _section(section: Section, drawn: dict[str, Picture]) -> list[str]:
     if "diagnostics" in drawn:
         body += ["<h3>Diagnostics</h3>", _figure(drawn["diagnostics"])]
     body += ["<h3>Settings</h3>", _settings(section)]
-    body += ["<h3>How to run it again</h3>", page.code(_commands(section))]
+    again = [command(run.settings) for row in section.rows for run in row.runs]
+    body += ["<h3>How to run it again</h3>", page.code(again)]
     return body
 
 
@@ -212,10 +213,6 @@ def _hyperparameters(section: Section) -> list[tuple[str, str]]:
             if text:
                 told[(owner, text)] = None
     return list(told)
-
-
-def _commands(section: Section) -> list[str]:
-    return [command(run.settings) for row in section.rows for run in row.runs]
 
 
 def _figure(picture: Picture) -> str:

@@ -63,6 +63,12 @@ def resolve(device: str) -> torch.device:
     return found
 
 
+def wait(device: torch.device) -> None:
+    """Wait for what a GPU has been asked for, so that a clock tells the truth."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from multipool import methods
 from multipool.bench.run.checkpoint import Checkpoint, other_weights, part
-from multipool.bench.run.environment import host, versions
+from multipool.bench.run.environment import host, versions, wait
 from multipool.bench.run.experiment import Experiment, needs_source
 from multipool.bench.run.live import Live
 from multipool.bench.run.loader import Loader
@@ -149,8 +149,7 @@ class Session:
 
     def finish(self) -> None:
         """Wait for the device, so that the clock tells the truth."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        wait(self.device)
         self.seconds["stream"] += time.perf_counter() - self._clock
         self._clock = time.perf_counter()
 

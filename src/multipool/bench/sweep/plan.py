@@ -9,11 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
-
-from multipool.bench.run.environment import resolve
+from multipool.bench.run.environment import resolve, wait
 from multipool.bench.run.loader import Loader
-from multipool.bench.run.result import Result
 from multipool.bench.run.session import Session
 from multipool.bench.sweep.planned import Planned, failure, finished
 
@@ -56,14 +53,15 @@ def make_plan(runs: Sequence[Planned], out: str | Path) -> Plan:
         folder = run.folder(out)
         if (result := finished(run, folder)) is not None:
             done.append(run)
-            spent.setdefault(_kind(run), []).append(_seconds(result))
+            seconds = sum(result.timing.get(part, 0.0) for part in ("load", "stream"))
+            spent.setdefault(_kind(run), []).append(seconds)
             continue
         todo.append(run)
         if (broken := failure(folder)) is not None:
             failed[run.name] = str(broken["error"])
     means = {kind: statistics.fmean(values) for kind, values in spent.items()}
-    seconds = {run.name: means[_kind(run)] for run in todo if _kind(run) in means}
-    return Plan(tuple(done), failed, tuple(todo), seconds)
+    left = {run.name: means[_kind(run)] for run in todo if _kind(run) in means}
+    return Plan(tuple(done), failed, tuple(todo), left)
 
 
 def with_trials(
@@ -103,9 +101,9 @@ def trial(run: Planned, loader: Loader) -> float | None:
         for index in range(count):
             session.step(next(images))
             if index == 0:  # the first batch warms up
-                _wait(session.device)
+                wait(session.device)
                 began = time.perf_counter()
-        _wait(session.device)
+        wait(session.device)
     except Exception:  # whatever it is, the run meets it again and reports it
         return None
     each = (time.perf_counter() - began) / max(1, count - 1)
@@ -126,12 +124,3 @@ def duration(seconds: float) -> str:
 def _kind(run: Planned) -> str:
     shared = {key: value for key, value in run.settings.items() if key not in _APART}
     return json.dumps(shared, sort_keys=True)
-
-
-def _seconds(result: Result) -> float:
-    return float(result.timing.get("load", 0.0)) + float(result.timing.get("stream", 0.0))
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
