@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # One thread per test worker: more would only make the two workers fight for the cores.
 WORKERS ?= 2
 
-.PHONY: demo test check gpu soak sanitize bench format clean
+.PHONY: demo test check docs figures dist gpu soak sanitize bench format clean
 
 demo: $(READY)
 	$(BIN)/multipool demo
@@ -15,10 +15,25 @@ test: check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 check: $(READY)
-	$(BIN)/ruff check src tests examples
-	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check src tests examples tools
+	$(BIN)/ruff format --check src tests examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site, whole in itself, in build/site; a link or a name that leads nowhere is an error.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo build/site/index.html
+
+figures: $(READY)
+	$(BIN)/python tools/figures/draw.py
+
+# Two wheels: with the compiled parts, for CPython 3.11 and later, and one for everything else.
+WHEEL := $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+dist: $(READY)
+	rm -rf dist build/lib build/bdist.* && $(WHEEL)
+	rm -rf build/lib build/bdist.* && MULTIPOOL_PURE=1 $(WHEEL)
+	@ls dist
 
 # On a machine with a GPU; torch, numpy and safetensors are enough there.
 gpu:
@@ -48,8 +63,8 @@ bench: $(READY)
 	$(BIN)/multipool bench methods
 
 format: $(READY)
-	$(BIN)/ruff check --fix src tests examples
-	$(BIN)/ruff format src tests examples
+	$(BIN)/ruff check --fix src tests examples tools
+	$(BIN)/ruff format src tests examples tools
 
 # Reinstalled only when what it was made from changes.
 $(READY): pyproject.toml constraints.txt setup.py $(wildcard src/multipool/memory/*.[ch])

@@ -9,6 +9,8 @@ from setuptools import Extension, setup
 FLAGS = [] if os.name == "nt" else ["-O3", "-ffp-contract=off", "-fno-math-errno"]
 # One binary for Python 3.11 and later; free-threaded builds have no such interface.
 LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
+# A wheel without compiled parts, for machines that have none of their own.
+PURE = os.environ.get("MULTIPOOL_PURE") == "1"
 
 
 def extension(name: str, sources: list[str], headers: list[str]) -> Extension:
@@ -27,11 +29,13 @@ def extension(name: str, sources: list[str], headers: list[str]) -> Extension:
 
 
 setup(
-    ext_modules=[
+    ext_modules=[]
+    if PURE
+    else [
         extension(
             "multipool.memory._decide", ["decide", "checks", "clusters", "merge"], ["decide"]
         ),
         extension("multipool.decode._chains", ["chains"], []),
     ],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED and not PURE else {},
 )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from multipool import data, diagnostics, memory, methods, models
     from multipool.methods import adapt, load, share
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["adapt", "data", "diagnostics", "load", "memory", "methods", "models", "share"]
 

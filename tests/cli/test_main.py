@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import multipool
 from multipool.cli.main import COMMANDS
 
 
@@ -42,7 +43,7 @@ def test_help_imports_no_heavy_package():
 
 def test_the_version_is_printed(call):
     code, out, _ = call("--version")
-    assert (code, out.strip()) == (0, "multipool 0.1.0")
+    assert (code, out.strip()) == (0, f"multipool {multipool.__version__}")
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def by_corruption(name: str) -> dict[str, Cells]:
     return found
 
 
-def readme() -> dict[str, Cells]:
+def short_and_whole() -> dict[str, Cells]:
     """Short and whole streams side by side."""
     found: dict[str, Cells] = {}
     for label, method in HOSTS.items():

@@ -12,6 +12,8 @@ from typing import Any, NoReturn, TextIO
 import typer
 from typer.core import TyperGroup
 
+from multipool import __version__
+
 # Name -> what it does. The work is in the file of the same name in this room, under `app`.
 COMMANDS: dict[str, str] = {
     "demo": "Compare methods and memories on the embedded dataset, in two minutes.",
@@ -74,9 +76,7 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        typer.echo(f"multipool {version('multipool')}")
+        typer.echo(f"multipool {__version__}")
         raise typer.Exit
 
 

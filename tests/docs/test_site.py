@@ -1,0 +1,77 @@
+"""The site builds without a warning, and is whole in itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from pages import ROOT
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Return the folder of the site, built as ``make docs`` builds it."""
+    folder = tmp_path_factory.mktemp("site")
+    words = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+class Loads(HTMLParser):
+    """Collects what a page loads by itself: not links, which a reader follows."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if tag == "link" and given.get("rel") in ("canonical", "prev", "next"):
+            return
+        if tag in ("script", "img", "link", "iframe", "source", "object"):
+            self.found += [given[key] for key in ("src", "href", "data") if given.get(key)]
+
+
+def test_nothing_is_loaded_from_elsewhere(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 40
+    for page in pages:
+        reader = Loads()
+        reader.feed(page.read_text(encoding="utf-8"))
+        outside = [url for url in reader.found if re.match(r"(https?:)?//", url)]
+        assert not outside, f"{page.relative_to(site)} loads {outside}"
+        for url in reader.found:
+            if page.name != "404.html" and not url.startswith(("data:", "#")):
+                aim = Path(page.parent, url.partition("?")[0].partition("#")[0])
+                assert aim.exists(), f"{page.relative_to(site)} loads {url}, which is not there"
+
+
+def test_every_method_has_a_card_and_every_command_a_section(site):
+    from multipool.cli.main import COMMANDS
+    from multipool.methods.table import BUILT_IN
+
+    for name in BUILT_IN:
+        card = (site / "methods" / f"{name}.html").read_text(encoding="utf-8")
+        assert "Where it stands" in card
+    page = (site / "reference" / "commands.html").read_text(encoding="utf-8")
+    for name in COMMANDS:
+        assert f"multipool {name}" in page
+
+
+def test_every_public_name_of_the_reference_is_rendered(site):
+    shown = (site / "reference" / "api.html").read_text(encoding="utf-8")
+    for name in ("adapt", "load", "Adapter", "SequenceDecoder", "check_method"):
+        assert name in shown
+    assert ":class:" not in shown

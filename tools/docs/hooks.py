@@ -1,0 +1,53 @@
+"""What MkDocs builds besides the pages in docs: method cards, the command line, the changelog."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import cards  # noqa: E402
+import commands  # noqa: E402
+
+from multipool.methods.table import BUILT_IN  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def on_config(config: Any) -> Any:  # noqa: ANN401
+    """Put a card for every method into the navigation."""
+    pages = [{name: f"methods/{name}.md"} for name in BUILT_IN]
+    for part in config["nav"]:
+        if part.get("Methods") == "methods/index.md":
+            part["Methods"] = ["methods/index.md", *pages]
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:  # noqa: ANN401
+    """Add the pages that are made from the code."""
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    made = {
+        "methods/index.md": cards.overview(),
+        "reference/commands.md": commands.page(),
+        "reference/changes.md": changes.replace("](docs/", "](../"),
+    }
+    for name in BUILT_IN:
+        path = f"methods/{name}.md"
+        if files.get_file_from_path(path) is None:
+            made[path] = cards.card(name)
+    for path, text in made.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:  # noqa: ANN401
+    """Add where it stands to the cards that were written by hand."""
+    path = page.file.src_uri
+    name = path.removeprefix("methods/").removesuffix(".md")
+    if path.startswith("methods/") and name in BUILT_IN and page.file.generated_by is None:
+        return f"{markdown}\n{cards.standing(name)}"
+    return markdown
