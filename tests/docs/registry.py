@@ -56,6 +56,7 @@ WITHOUT_ROWS: dict[Key, str] = {
     (RESULTS, _WHOLE, " | the stretch with the change in it"): _PLACE,
     (RESULTS, "Against the published implementations", " | images"): _PUBLIC,
     (RESULTS, "Against the published implementations", "method | ours"): _PUBLIC,
+    ("docs/methods/come.md", '`loss="come"`: COME in TENT, EATA and SAR', "method | ours"): _PUBLIC,
     (RESULTS, "Streams and memories, measured", "memory | imbalance"): (
         "facts of a memory while it ran, of result.json files that were not kept"
     ),

@@ -1,7 +1,7 @@
 """EATA: entropy minimisation on samples worth it, with a Fisher penalty against forgetting.
 
 Niu et al., Efficient Test-Time Model Adaptation without Forgetting, ICML 2022. Numbers compared
-with mariodoebler/test-time-adaptation.
+with mariodoebler/test-time-adaptation, with ``loss="come"`` with BlueWhaleLab/COME.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """SAR: sharpness-aware minimisation of the entropy of reliable samples, with a way back.
 
 Niu et al., Towards Stable Test-Time Adaptation in Dynamic Wild World, ICLR 2023. Numbers compared
-with mariodoebler/test-time-adaptation and with the authors' released code (mr-eggplant/SAR).
+with mariodoebler/test-time-adaptation and with the authors' released code (mr-eggplant/SAR), with
+``loss="come"`` with BlueWhaleLab/COME.
 
 Facts of the released code where the paper says less:
 

@@ -1,7 +1,7 @@
 """TENT: minimise the entropy of the predictions over the affine parameters of normalisation.
 
 Wang et al., Tent: Fully Test-Time Adaptation by Entropy Minimization, ICLR 2021. Numbers
-compared with mariodoebler/test-time-adaptation.
+compared with mariodoebler/test-time-adaptation, with ``loss="come"`` with BlueWhaleLab/COME.
 """
 
 from __future__ import annotations
