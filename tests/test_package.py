@@ -14,6 +14,8 @@ MODULES = [m.name for m in pkgutil.walk_packages(multipool.__path__, "multipool.
 
 @pytest.mark.parametrize("name", ["multipool", *(m for m in MODULES if "__main__" not in m)])
 def test_every_exported_name_is_there(name):
+    if name == "multipool.ops.kernels":
+        pytest.importorskip("triton", reason="kernels for a GPU need Triton")
     module = importlib.import_module(name)
     for exported in getattr(module, "__all__", []):
         assert hasattr(module, exported), f"{name} exports {exported}, which it lacks"
@@ -38,3 +40,14 @@ def test_python_m_is_the_command_line():
     run = [sys.executable, "-m", "multipool", "--version"]
     found = subprocess.run(run, capture_output=True, text=True, check=True)
     assert multipool.__version__ in found.stdout
+
+
+def test_adapting_imports_neither_a_compiler_nor_what_draws_and_fits():
+    code = (
+        "import sys, multipool\n"
+        "multipool.adapt\n"
+        "heavy = ('torch._dynamo', 'triton', 'scipy', 'matplotlib', 'typer', 'rich')\n"
+        "print([name for name in heavy if name in sys.modules])\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

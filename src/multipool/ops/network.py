@@ -21,7 +21,7 @@ from multipool.ops.branch import Branch
 from multipool.ops.host import keep_freed
 from multipool.ops.normalise import LayerState, Policy, frozen
 from multipool.ops.outputs import logits_of, looks_like_probabilities
-from multipool.ops.steering import Layers, Steering, replace_norms
+from multipool.ops.steering import Layers, Steering, compiled, replace_norms
 
 _log = logging.getLogger("multipool")
 
@@ -110,7 +110,7 @@ class Network(nn.Module):
             self._head.register_forward_pre_hook(_float_input)
             self._head.register_forward_hook(self._keep_features)
         self._compile = compile_body
-        self._call = torch.compile(self.body) if compile_body else self.body
+        self._call = compiled(self.body) if compile_body else self.body
         if self.device().type == "cpu":
             keep_freed()
 
@@ -124,7 +124,7 @@ class Network(nn.Module):
         """Take over what was copied."""
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self.lock = threading.RLock()
-        self._call = torch.compile(self.body) if self._compile else self.body
+        self._call = compiled(self.body) if self._compile else self.body
 
     @property
     def compiled(self) -> bool:

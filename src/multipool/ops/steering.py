@@ -105,7 +105,6 @@ class OwnNorm(nn.Module):
         pairs = zip((state.weight, state.bias), self.shapes, strict=False)
         return [values.view(shape).to(dtype) for values, shape in pairs]
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _call(self, affine: Sequence[Tensor], x: Tensor, *more: Any, **named: Any) -> Tensor:  # noqa: ANN401
         """Run the layer's own forward with these parameters in place."""
         own: dict[str, Any] = self.layer._parameters  # takes any tensor
@@ -122,6 +121,16 @@ _FUNCTIONS: dict[type[nn.Module], Callable[[Any, Tensor, Tensor, Tensor | None],
     nn.RMSNorm: lambda m, x, w, b: F.rms_norm(x, m.normalized_shape, w, m.eps),
     nn.GroupNorm: lambda m, x, w, b: F.group_norm(x, m.num_groups, w, b, m.eps),
 }
+
+
+def compiled(body: nn.Module) -> Any:  # noqa: ANN401
+    """Return ``torch.compile(body)`` that leaves alone what a compiler cannot follow.
+
+    Said here and not where it is defined: to name the compiler is to import it, for a second.
+    """
+    if not hasattr(OwnNorm._call, "_torchdynamo_disable"):
+        OwnNorm._call = torch.compiler.disable(OwnNorm._call)  # type: ignore[method-assign]
+    return torch.compile(body)
 
 
 def activated(layer: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
