@@ -72,10 +72,12 @@ class Maker:
         """Change values, names and nesting of a good request."""
         content = self.good(1)
         for _ in range(self.random.randint(1, 3)):
+            if not content:
+                break
             holder, key = self._place(content)
             change = self.random.randrange(4)
             if change == 0:
-                holder[key] = self.random.choice(ODD)
+                holder[key] = copy.deepcopy(self.random.choice(ODD))
             elif change == 1:
                 del holder[key]
             elif change == 2 and isinstance(holder, dict):

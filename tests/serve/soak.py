@@ -116,7 +116,7 @@ def soak(load: Load, folder: Path) -> Outcome:
         cameras = [
             _camera(n, process.port, load, scenes, until, answers, out) for n in range(load.streams)
         ]
-        await asyncio.gather(_watch(psutil.Process(process.process.pid), until, out), *cameras)
+        await asyncio.gather(_watch(psutil.Process(process.pid), until, out), *cameras)
 
     try:
         asyncio.run(drive())

@@ -1,0 +1,24 @@
+"""The command refuses in one sentence what it cannot serve."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--host", "0.0.0.0"], ["needs --token-file"]),
+        (["--token-file", "no-such-file"], ["no file at no-such-file"]),
+        (["--method", "nope"], ["unknown method 'nope'", "multipool"]),
+        (["--max-batch", "0"], ["--max-batch must be a number above 0"]),
+        (["--weights", "nope.safetensors"], ["nope.safetensors"]),
+        (["--set", "nope=1"], ["nope"]),
+        (["--method", "petta"], ["needs source data"]),
+        (["--image-size", "x"], ["--image-size"]),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_a_sentence(call, tmp_path, args, words):
+    code, _, err = call("serve", "--state-dir", tmp_path / "state", *args)
+    assert code == 2
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert all(word in err for word in words), err

@@ -1,0 +1,35 @@
+"""Which model is served, and what it is called."""
+
+import pytest
+
+from multipool import models
+from multipool.data.shapes import class_names
+from multipool.serve.model import ModelChoice, read_model
+
+
+def test_without_a_choice_it_is_the_embedded_model():
+    network, card = read_model(ModelChoice(device="cpu"), "multipool")
+    assert (card.name, card.size, card.classes) == ("shapes-wrn10-1", (3, 32, 32), class_names())
+    assert network.num_classes == 100
+
+
+def test_a_file_of_weights_says_its_architecture(tmp_path):
+    path = tmp_path / "my model.safetensors"
+    models.save(models.build("wrn10-1", 3), path, {"architecture": "wrn10-1"})
+    (tmp_path / "names").write_text("cat\ndog\ncow\n")
+    choice = ModelChoice(weights=str(path), classes=tmp_path / "names", device="cpu")
+    _, card = read_model(choice, "tent")
+    assert (card.name, card.classes, card.size) == ("my-model", ("cat", "dog", "cow"), (3, 32, 32))
+    _, card = read_model(ModelChoice(weights=str(path), image_size=48, device="cpu"), "tent")
+    assert (card.classes[2], card.size) == ("class 2", (3, 48, 48))
+
+
+def test_names_of_another_number_of_classes_are_refused(tmp_path):
+    (tmp_path / "names").write_text("cat\ndog\n")
+    with pytest.raises(ValueError, match="has 2 lines, the model 100 classes"):
+        read_model(ModelChoice(classes=tmp_path / "names", device="cpu"), "multipool")
+
+
+def test_a_device_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="--device must be auto, cpu or cuda"):
+        read_model(ModelChoice(device="toaster"), "multipool")
