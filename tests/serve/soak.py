@@ -42,6 +42,7 @@ class Load:
     images: int = 1
     period: float = 2.0
     seconds: float = 600.0
+    requests: int = 1_000_000  # of a stream, at most
     method: str = "multipool"
     check: int = 64  # streams whose answers are computed again
 
@@ -55,6 +56,7 @@ class Outcome:
     lost: int = 0
     latencies: list[float] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)  # MiB, over time
+    done: bool = False
 
     def percentile(self, share: float) -> float:
         """Return a percentile of the latencies in milliseconds."""
@@ -84,7 +86,7 @@ async def _camera(
     # Cameras do not tick together.
     at = time.monotonic() + load.period * number / load.streams
     step = 0
-    while at < until:
+    while at < until and step < load.requests:
         await asyncio.sleep(max(0.0, at - time.monotonic()))
         images = scenes.request(number, step, load.images)
         began = time.monotonic()
@@ -99,9 +101,9 @@ async def _camera(
 
 
 async def _watch(process: psutil.Process, until: float, out: Outcome) -> None:
-    while time.monotonic() < until:
+    while time.monotonic() < until and not out.done:
         out.memory.append(process.memory_info().rss / 2**20)
-        await asyncio.sleep(min(5.0, max(0.1, (until - time.monotonic()) / 2)))
+        await asyncio.sleep(0.5)
 
 
 def soak(load: Load, folder: Path) -> Outcome:
@@ -116,7 +118,10 @@ def soak(load: Load, folder: Path) -> Outcome:
         cameras = [
             _camera(n, process.port, load, scenes, until, answers, out) for n in range(load.streams)
         ]
-        await asyncio.gather(_watch(psutil.Process(process.pid), until, out), *cameras)
+        watching = asyncio.create_task(_watch(psutil.Process(process.pid), until, out))
+        await asyncio.gather(*cameras)
+        out.done = True
+        await watching
 
     try:
         asyncio.run(drive())

@@ -7,7 +7,7 @@ from .kills import kill_often
 
 def test_a_killed_service_goes_on_from_its_last_save(tmp_path):
     out = kill_often(tmp_path, kills=1, streams=2, save_every=1.0)
-    assert out.answers > 6
+    assert out.answers >= 10
     assert out.wrong == 0
 
 
