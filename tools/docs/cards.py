@@ -48,7 +48,10 @@ def card(name: str) -> str:
     module = inspect.getdoc(inspect.getmodule(kind)) or ""
     title, _, origin = module.partition("\n\n")
     parts = [f"# `{name}`: {kind.__name__}", "", plain(title), "", plain(origin), ""]
-    parts += ["**What it does.** " + plain(inspect.getdoc(kind) or ""), ""]
+    parts += [
+        "**What it does.** " + plain((inspect.getdoc(kind) or "").partition("\n\nArgs:")[0]),
+        "",
+    ]
     parts += ["**What it needs.** " + _needs(kind), "", _options(kind), "", standing(name)]
     parts += [
         "",

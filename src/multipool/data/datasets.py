@@ -49,7 +49,18 @@ def load(
     seed: int = 0,
     cache_dir: str | Path | None = None,
 ) -> Dataset:
-    """Open a dataset by name; the arguments are those of :class:`DataOptions`.
+    """Open a dataset by name.
+
+    Args:
+        name: of ``DATASETS``, or what an installed package adds.
+        data_dir: where datasets lie; left out: the environment's ``MULTIPOOL_DATA``.
+        severity: of the corruptions, 1 to 5.
+        domains: which ones, in stream order; left out: the paper's.
+        size: side in pixels, where the dataset can choose it.
+        image_list: ImageNet-C only: a file of ``class/name``, one a line.
+        class_list: ImageNet-C only: a file of class folders, one a line, in label order.
+        seed: of corruptions that are generated.
+        cache_dir: where those are kept; left out: ``MULTIPOOL_CACHE``, else the user's cache.
 
     >>> load("shapes-c", domains=("fog",)).num_classes
     100

@@ -69,6 +69,19 @@ class Stream:
     from files mapped into memory, which parallel runs share. ``resident`` says otherwise.
 
     A last batch of one sample is left out, as the published loops do, unless ``batch_size`` is 1.
+
+    Args:
+        dataset: what :func:`multipool.data.load` returns.
+        config: the order and the part of it that is shown.
+        device: where the images of a batch are.
+        workers: threads that decode ahead, where images must be decoded.
+        resident: whether all images are kept on the device; None: if they fit.
+
+    Example:
+        >>> from multipool.data import load
+        >>> stream = Stream(load("shapes-c", domains=("fog",)), StreamConfig(limit=100))
+        >>> [tuple(batch.images.shape) for batch in stream]
+        [(64, 3, 32, 32), (36, 3, 32, 32)]
     """
 
     def __init__(

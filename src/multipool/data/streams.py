@@ -62,8 +62,20 @@ def recurring(
 ) -> Ints:
     """Order the practical stream ``rounds`` times over, each round with newly drawn shares.
 
-    Returns ``(rounds * N,)`` positions; every index comes exactly once a round. Arguments as in
-    :func:`ptta`.
+    Args:
+        labels: ``(N,)`` class ids from 0.
+        domains: ``(N,)`` domain ids; lower ones come first.
+        rounds: how often the sequence of domains is repeated.
+        gamma: concentration; smaller means longer runs of one class.
+        slots: pieces that each class is cut into; None: as in :func:`ptta`.
+        seed: same seed, same order.
+        drop_absent: as in :func:`ptta`.
+
+    Returns:
+        ``(rounds * N,)`` positions; every index comes exactly once a round.
+
+    >>> len(recurring([0, 1, 0, 1], [0, 0, 1, 1], rounds=3))
+    12
     """
     labels, domains = _checked(labels, domains, seed)
     _whole("rounds", rounds, 1)
@@ -83,6 +95,14 @@ def recurring(
 
 def ctta(labels: npt.ArrayLike, domains: npt.ArrayLike, seed: int = 0) -> Ints:
     """Order a continual stream: domain after domain, each in random order.
+
+    Args:
+        labels: ``(N,)`` class ids.
+        domains: ``(N,)`` domain ids; lower ones come first.
+        seed: same seed, same order.
+
+    Returns:
+        ``(N,)`` positions into ``labels``, each once.
 
     >>> ctta([0, 1, 2], [1, 0, 1])[0]
     np.int64(1)
@@ -135,7 +155,19 @@ def gradual(
 
 
 def mixed(labels: npt.ArrayLike, domains: npt.ArrayLike, seed: int = 0) -> Ints:
-    """Order a mixed stream: all domains shuffled together."""
+    """Order a mixed stream: all domains shuffled together.
+
+    Args:
+        labels: ``(N,)`` class ids.
+        domains: ``(N,)`` domain ids.
+        seed: same seed, same order.
+
+    Returns:
+        ``(N,)`` positions into ``labels``, each once.
+
+    >>> sorted(mixed([0, 1, 2], [1, 0, 1]).tolist())
+    [0, 1, 2]
+    """
     labels, domains = _checked(labels, domains, seed)
     return numpy_generator(seed, "mixed").permutation(len(labels))
 

@@ -37,6 +37,10 @@ class SequenceDecoder:
     samples without order, the softmax of the logits comes back as it is. In a batch later samples
     speak for earlier ones too.
 
+    Args:
+        num_classes: L, the width of the logits.
+        window: how many of the last samples decide which chain is believed.
+
     >>> decoder = SequenceDecoder(3)
     >>> same = torch.tensor([[4.0, 0.0, 0.0]]).repeat(20, 1)
     >>> doubtful = torch.tensor([[0.9, 1.0, 0.0]])

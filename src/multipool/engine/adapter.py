@@ -39,6 +39,18 @@ class Adapter(WholeModule):
     nothing that it does: each pass says for itself how it normalises. To predict without learning
     call :meth:`predict`. Inside another module its state is part of that module's state dict; it
     can be deep-copied and pickled; it stays on the device of its model.
+
+    Made by :func:`multipool.adapt`; what can be read from it: ``pools``, ``memory``, ``estimate``,
+    ``undecoded``, ``counts``.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "tent")
+        >>> logits = adapter(random_images(8))  # predicts (8, 5), then learns
+        >>> adapter.counts["updates"]
+        1
+        >>> adapter.reset()  # the source model again
     """
 
     def __init__(

@@ -14,6 +14,24 @@ class ClassBalancedPool(Pool):
     Below its quota a class takes from the classes that hold most, at it from itself; the worst of
     those leaves if it scores strictly above the newcomer, else the newcomer is turned away. Ties:
     the last in reading order leaves. Decisions equal the published code's.
+
+    Args:
+        num_classes: L; labels are -1 (unknown) to L - 1.
+        capacity: how many samples it holds, N.
+        storage: how images are kept: ``"uint8"`` in a quarter of the space.
+        seed: of its random draws; this pool makes none.
+        age_weight: weight of a sample's age in its score.
+        uncertainty_weight: weight of its uncertainty.
+
+    Example:
+        >>> import torch
+        >>> pool = ClassBalancedPool(num_classes=2, capacity=2)
+        >>> pool.add(torch.rand(3, 3, 4, 4), labels=torch.tensor([0, 0, 1]))
+        >>> pool.retrieve().labels.tolist()
+        [0, 1]
+
+    References:
+        CSTU of Yuan, Xie, Li: Robust Test-Time Adaptation in Dynamic Scenarios, CVPR 2023.
     """
 
     def __init__(

@@ -14,6 +14,23 @@ class ConfidencePool(Pool):
     SoTTA asks for a softmax maximum above a threshold. A bank is given the uncertainty in nats
     instead, so confident means ``uncertainty <= threshold``; the default is 0.4 ln L. A newcomer
     of a largest class takes the place of one of its own class.
+
+    Args:
+        num_classes: L; labels are -1 (unknown) to L - 1.
+        capacity: how many samples it holds, N.
+        storage: how images are kept: ``"uint8"`` in a quarter of the space.
+        seed: of its random draws.
+        threshold: the uncertainty, in nats, up to which a sample is taken in.
+
+    Example:
+        >>> import torch
+        >>> pool = ConfidencePool(num_classes=10, threshold=1.0)
+        >>> pool.add(torch.rand(2, 3, 4, 4), uncertainty=torch.tensor([0.5, 2.0]))
+        >>> len(pool)
+        1
+
+    References:
+        HUS of Gong et al., SoTTA: Robust Test-Time Adaptation on Noisy Data Streams, NeurIPS 2023.
     """
 
     def __init__(

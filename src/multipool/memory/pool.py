@@ -199,6 +199,21 @@ class EntropyPool(Pool):
     """Take every sample in; when full, a random one of a random largest class leaves.
 
     There is no quota: one class may fill the pool.
+
+    Args:
+        num_classes: L; labels are -1 (unknown) to L - 1.
+        capacity: how many samples it holds, N.
+        storage: how images are kept: ``"uint8"`` in a quarter of the space.
+        seed: of its random draws.
+
+    Example:
+        >>> pool = EntropyPool(num_classes=2, capacity=4)
+        >>> pool.add(torch.rand(9, 3, 4, 4), labels=torch.zeros(9, dtype=torch.int64))
+        >>> len(pool)
+        4
+
+    References:
+        Zhou et al., Resilient Practical Test-Time Adaptation (arXiv 2401.14619).
     """
 
     def _make_room(self, label: int, uncertainty: float) -> bool:
@@ -209,7 +224,20 @@ class EntropyPool(Pool):
 
 
 class FifoPool(Pool):
-    """Keep the last ``capacity`` samples; hand them out oldest first."""
+    """Keep the last ``capacity`` samples; hand them out oldest first.
+
+    Args:
+        num_classes: L; labels are -1 (unknown) to L - 1.
+        capacity: how many samples it holds, N.
+        storage: how images are kept: ``"uint8"`` in a quarter of the space.
+        seed: of its random draws.
+
+    Example:
+        >>> pool = FifoPool(num_classes=2, capacity=2)
+        >>> pool.add(torch.rand(3, 3, 4, 4))
+        >>> pool.retrieve().ages.tolist()
+        [2, 1]
+    """
 
     def _group(self, label: int) -> int:
         return 0

@@ -17,6 +17,23 @@ class ReservoirPool(Pool):
     Full, a class that is not among the largest takes the place of a random item of a random
     largest one. A largest class replaces one of its own m items with probability m / n, n being
     how often it was ever predicted; else the newcomer is turned away.
+
+    Args:
+        num_classes: L; labels are -1 (unknown) to L - 1.
+        capacity: how many samples it holds, N.
+        storage: how images are kept: ``"uint8"`` in a quarter of the space.
+        seed: of its random draws.
+
+    Example:
+        >>> import torch
+        >>> pool = ReservoirPool(num_classes=2, capacity=4)
+        >>> pool.add(torch.rand(20, 3, 4, 4), labels=torch.tensor([0] * 18 + [1] * 2))
+        >>> pool.retrieve().labels.tolist()
+        [0, 0, 1, 1]
+
+    References:
+        PBRS of Gong et al., NOTE: Robust Continual Test-time Adaptation Against Temporal
+        Correlation, NeurIPS 2022.
     """
 
     def clear(self) -> None:

@@ -55,6 +55,20 @@ class AdaContrast(Method):
 
     A momentum network makes the keys and the features of the bank, under each batch's own
     statistics; the student predicts with running statistics that its training passes move.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`AdaContrastConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "adacontrast")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Chen, Wang, Darrell, Ebrahimi: Contrastive Test-Time Adaptation, CVPR 2022.
     """
 
     name = "adacontrast"

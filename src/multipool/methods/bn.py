@@ -20,7 +20,26 @@ class BNConfig:
 
 
 class BN(Method):
-    """Replaces the source statistics by the current batch's; nothing is learned."""
+    """Replaces the source statistics by the current batch's; nothing is learned.
+
+    Every batch is normalised by its own mean and variance. That repairs much of a shift if a
+    batch is large and shows many classes, and does great harm if it is small or shows few.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`BNConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "bn")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Nado et al., Evaluating Prediction-Time Batch Normalization for Robustness under
+        Covariate Shift (2020).
+    """
 
     name = "bn"
     needs_norm = "batchnorm"

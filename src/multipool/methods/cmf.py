@@ -50,7 +50,23 @@ class CMFConfig:
 
 
 class CMF(DiverseSelfTraining):
-    """Learns as ROID does and follows a filtered version of itself."""
+    """Learns as ROID does and follows a filtered version of itself.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`CMFConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "cmf")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Lee and Chang, Continual Momentum Filtering on Parameter Space for Online Test-time
+        Adaptation, ICLR 2024.
+    """
 
     name = "cmf"
     Config = CMFConfig

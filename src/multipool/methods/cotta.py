@@ -44,7 +44,26 @@ class CoTTAConfig:
 
 
 class CoTTA(Method):
-    """The teacher predicts; all weights of the student learn, some return to the source."""
+    """The teacher predicts; all weights of the student learn, some return to the source.
+
+    A slow copy of the network, the teacher, answers; on images of which the source model is
+    unsure it averages over random views. The student learns the teacher's answers with all its
+    weights, of which a random few return to the source at every step.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`CoTTAConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "cotta")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Wang, Fink, Van Gool, Dai: Continual Test-Time Domain Adaptation, CVPR 2022.
+    """
 
     name = "cotta"
     normalises_by = "batch"

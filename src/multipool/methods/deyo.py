@@ -49,7 +49,23 @@ class DeYOConfig:
 
 
 class DeYO(OnePass):
-    """Learns from samples that are sure because of the shape they show."""
+    """Learns from samples that are sure because of the shape they show.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`DeYOConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "deyo")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Lee et al., Entropy is not Enough for Test-Time Adaptation: From the Perspective of
+        Disentangled Factors, ICLR 2024.
+    """
 
     name = "deyo"
     Config = DeYOConfig

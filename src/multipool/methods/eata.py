@@ -84,7 +84,24 @@ class Selection:
 class EATA(OnePass):
     """Learns from reliable, new samples and holds on to what mattered for the source.
 
+    Only images of low entropy that differ from the recent ones are learned from, and the Fisher
+    information of source images says which parameters should stay where they are.
+
     A batch without a sample worth it changes nothing.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`EATAConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, source_batches, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "eata", source=source_batches())
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Niu et al., Efficient Test-Time Model Adaptation without Forgetting, ICML 2022.
     """
 
     name = "eata"

@@ -67,6 +67,21 @@ def adapt(
             posteriors, ``"none"`` returns the method's logits as they are. Left out:
             ``"sequence"`` for ``multipool``, ``"none"`` for published methods; see
             ``docs/notebook/decoder.md``.
+
+    Returns:
+        An :class:`~multipool.engine.Adapter`: called with images it returns logits ``(B, L)`` and
+        learns.
+
+    Raises:
+        ValueError: in one sentence, for anything that does not fit together.
+
+    Example:
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = adapt(tiny_net(), "rotta", memory="mcm+")
+        >>> adapter(random_images(8)).shape
+        torch.Size([8, 5])
+        >>> len(adapter.memory)
+        8
     """
     _check_model(model)
     notice_library(model)
@@ -105,6 +120,16 @@ def load(
         memory: an empty bank like the saved one, or its class, where the adapter was made with
             a bank or a class of banks.
         method: the method's class, where the adapter was made with a class of no known name.
+
+    Example:
+        >>> import tempfile
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = adapt(tiny_net(), "tent")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     adapter.save(f"{folder}/state.safetensors")
+        ...     again = load(f"{folder}/state.safetensors", tiny_net())
+        >>> bool((again(random_images(8)) == adapter(random_images(8))).all())
+        True
     """
     _check_model(model)
     state, recipe = read_state(path)

@@ -65,7 +65,25 @@ class LAMEConfig:
 class LAME(Method):
     """Refines the source model's probabilities within each batch; remembers nothing.
 
+    Images of one batch that lie near each other in the space of features are pulled to the same
+    answer; the network stays as it is. It helps where neighbours in the stream share a class,
+    and harms where they do not.
+
     Its logits are log max(Y, 1e-20) of the refined probabilities Y.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`LAMEConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "lame")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Boudiaf et al., Parameter-free Online Test-time Adaptation, CVPR 2022.
     """
 
     name = "lame"

@@ -44,7 +44,25 @@ class MECTAConfig:
 
 
 class MECTA(OnePass):
-    """EATA over layers whose statistics move as fast as the stream surprises them."""
+    """EATA over layers whose statistics move as fast as the stream surprises them.
+
+    The statistics of each layer move faster the more the batch differs from them, and layers
+    that changed little are left out of the update. Under it runs EATA's loss.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`MECTAConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, source_batches, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "mecta", source=source_batches())
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Hong et al., MECTA: Memory-Economic Continual Test-Time Model Adaptation, ICLR 2023.
+    """
 
     name = "mecta"
     needs_norm = "batchnorm"

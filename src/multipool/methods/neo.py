@@ -41,8 +41,26 @@ class NEOConfig:
 class NEO(Method):
     """Subtracts the running mean of the features, the current batch included.
 
+    The mean of the features before the last layer is moved back to the origin, where it was for
+    the source data; a running mean stands in for it. There is no gradient and no second pass.
+
     The last layer is linear, so W (h - mu + mu_0) + b = z - W mu + W mu_0 and the mean is kept
     as W mu, the features' part in the logits: L numbers instead of D.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`NEOConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "neo")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Murphy, Danilowski, Chatterjee, Ghosh: NEO: No-Optimization Test-Time Adaptation
+        through Latent Re-Centering, ICLR 2026.
     """
 
     name = "neo"

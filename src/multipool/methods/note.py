@@ -32,7 +32,27 @@ class NOTEConfig:
 
 
 class NOTE(FromMemory):
-    """One network: predicts each image by itself, learns from the memory's."""
+    """One network: predicts each image by itself, learns from the memory's.
+
+    Each image is normalised by its own statistics where these differ from the running ones by
+    more than chance. The running statistics and the affine parameters are learned from a
+    reservoir that is balanced over predicted classes.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`NOTEConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "note")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Gong et al., NOTE: Robust Continual Test-time Adaptation Against Temporal
+        Correlation, NeurIPS 2022.
+    """
 
     name = "note"
     needs_norm = "batchnorm"

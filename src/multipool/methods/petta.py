@@ -120,7 +120,25 @@ def divergence(prototypes: Tensor, present: Tensor, source: SourceStatistics) ->
 class PeTTA(FromMemory):
     """RoTTA's machinery plus a divergence that raises the pull to source and slows the teacher.
 
+    RoTTA with a sense of drift: the farther the features of the predicted classes are from the
+    source's, the more it is pulled back to the source and the slower its teacher follows.
+
     Where layers keep no statistics none move; the init network is then the source model.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`PeTTAConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, source_batches, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "petta", source=source_batches())
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Hoang, Vo, Do: Persistent Test-time Adaptation in Recurring Testing Scenarios,
+        NeurIPS 2024.
     """
 
     name = "petta"

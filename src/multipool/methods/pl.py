@@ -25,7 +25,27 @@ class PLConfig:
 
 
 class PL(OnePass):
-    """Believes its argmax and learns it."""
+    """Believes its argmax and learns it.
+
+    Each batch is normalised by its own statistics, and one gradient step over the affine
+    parameters of the normalisation layers raises the probability of the classes that were just
+    predicted.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`PLConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "pl")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Lee, Pseudo-Label: The Simple and Efficient Semi-Supervised Learning Method for Deep
+        Neural Networks, ICML workshop 2013.
+    """
 
     name = "pl"
     Config = PLConfig

@@ -34,7 +34,27 @@ class RDumbConfig:
 
 
 class RDumb(OnePass):
-    """Learns like ETA and starts anew before it can collapse; the engine counts the batches."""
+    """Learns like ETA and starts anew before it can collapse; the engine counts the batches.
+
+    It learns from confident images unlike those before them, by entropy, and every so many
+    batches goes back to the source model: a simple rule that many methods do not beat over long
+    streams.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`RDumbConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "rdumb")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Press et al., RDumb: A simple approach that questions our progress in continual
+        test-time adaptation, NeurIPS 2023.
+    """
 
     name = "rdumb"
     Config = RDumbConfig

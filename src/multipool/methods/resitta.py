@@ -37,7 +37,25 @@ class ResiTTAConfig:
 class ResiTTA(FromMemory):
     """RoTTA's loop without age weights, with an entropy gate and resilient statistics.
 
+    Statistics are pulled softly back to the source's, and only certain samples enter the memory
+    that the student learns from.
+
     Where layers keep no statistics there are none to pull back; gate, memory and loss are the same.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`ResiTTAConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "resitta")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Zhou et al., Resilient Practical Test-Time Adaptation (arXiv 2401.14619; ICASSP
+        2025).
     """
 
     name = "resitta"

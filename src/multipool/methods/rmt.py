@@ -46,8 +46,27 @@ class RMTConfig:
 class RMT(Method):
     """Student and teacher predict together; all weights learn, from the stream and the source.
 
+    Student and teacher answer together. The student learns with all weights from the teacher by
+    a symmetric loss, from prototypes of the source's classes, and from labelled source images
+    that are replayed.
+
     Making one takes a while: it reads the source data, and warms up on it. So does loading one,
     which needs the same ``source`` again.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`RMTConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, source_batches, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "rmt", source=source_batches())
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Doebler, Marsden, Yang: Robust Mean Teacher for Continual and Gradual Test-Time
+        Adaptation, CVPR 2023.
     """
 
     name = "rmt"

@@ -96,7 +96,27 @@ class DiverseSelfTraining(OnePass):
 
 
 class ROID(DiverseSelfTraining):
-    """Leans back to the source after every step."""
+    """Leans back to the source after every step.
+
+    Losses are weighted by certainty and by how unlike the recent predictions an image is; after
+    every step the weights move a little back to the source, and the answers are corrected by
+    the classes that the batch seems to hold.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`ROIDConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "roid")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Marsden, Döbler, Yang: Universal Test-time Adaptation through Weight Ensembling,
+        Diversity Weighting, and Prior Correction, WACV 2024.
+    """
 
     name = "roid"
     Config = ROIDConfig

@@ -31,7 +31,25 @@ class RoTTAConfig:
 class RoTTA(FromMemory):
     """The teacher predicts, the student learns from memory, the teacher follows slowly.
 
+    Statistics and learning come from a memory that is balanced over predicted classes and
+    prefers new, certain samples. The student learns the teacher's answers to a random view, old
+    samples count less, and the teacher follows slowly.
+
     Where layers keep no statistics, as LayerNorm, none move; memory, teacher and loss are the same.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`RoTTAConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "rotta")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Yuan, Xie, Li: Robust Test-Time Adaptation in Dynamic Scenarios, CVPR 2023.
     """
 
     name = "rotta"

@@ -48,7 +48,22 @@ class SARConfig:
 
 
 class SAR(OnePass):
-    """Learns from reliable samples in flat places, and starts anew when its entropy vanishes."""
+    """Learns from reliable samples in flat places, and starts anew when its entropy vanishes.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`SARConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "sar")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Niu et al., Towards Stable Test-Time Adaptation in Dynamic Wild World, ICLR 2023.
+    """
 
     name = "sar"
     Config = SARConfig

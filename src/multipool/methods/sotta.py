@@ -46,7 +46,22 @@ class SoTTAConfig:
 
 
 class SoTTA(FromMemory):
-    """One network: predicts with running statistics, learns from what it was sure of."""
+    """One network: predicts with running statistics, learns from what it was sure of.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`SoTTAConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "sotta")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Gong et al., SoTTA: Robust Test-Time Adaptation on Noisy Data Streams, NeurIPS 2023.
+    """
 
     name = "sotta"
     Config = SoTTAConfig

@@ -30,7 +30,26 @@ class TENTConfig:
 
 
 class TENT(OnePass):
-    """Sharpens its own predictions."""
+    """Sharpens its own predictions.
+
+    Each batch is normalised by its own statistics, and one gradient step over the affine
+    parameters of the normalisation layers lowers the entropy of its predictions. The answers
+    are those from before the step.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`TENTConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "tent")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Wang et al., Tent: Fully Test-Time Adaptation by Entropy Minimization, ICLR 2021.
+    """
 
     name = "tent"
     Config = TENTConfig

@@ -37,8 +37,27 @@ class TRIBEConfig:
 class TRIBE(Method):
     """The auxiliary network predicts and stays near the source; the student learns from it.
 
+    Statistics are kept for each class and averaged over classes, so that a run of one class
+    does not take them over. A student learns from an auxiliary network that an anchor keeps
+    near the source.
+
     Student and auxiliary share their parameters and differ in their statistics only; the source
     network keeps its parameters while its statistics move too.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`TRIBEConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "tribe")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Su, Xu, Jia: Towards Real-World Test-Time Adaptation: Tri-Net Self-Training with
+        Balanced Normalization, AAAI 2024.
     """
 
     name = "tribe"

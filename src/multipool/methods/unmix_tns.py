@@ -42,7 +42,23 @@ class UnMixTNSConfig:
 
 
 class UnMixTNS(Method):
-    """Replaces the statistics of every layer by K of them that drift apart with the stream."""
+    """Replaces the statistics of every layer by K of them that drift apart with the stream.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`UnMixTNSConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "unmix-tns")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Tomar et al., Un-Mixing Test-Time Normalization Statistics: Combatting Label
+        Temporal Correlation, ICLR 2024.
+    """
 
     name = "unmix-tns"
     needs_norm = "batchnorm"

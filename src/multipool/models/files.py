@@ -27,11 +27,21 @@ def load(
 ) -> nn.Module:
     """Return a trained model, in evaluation mode, that takes images in [0, 1].
 
+    Args:
+        source: a file of weights or a name, see below.
+        num_classes: checked if given.
+        architecture: what a file without metadata is loaded as.
+
+    Example:
+        >>> import torch
+        >>> load("shapes-wrn10-1")(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 100])
+
     ``source`` is a ``.safetensors`` file that names its architecture; a state dict (``.pt``,
     ``.pth``, or a file without metadata) together with ``architecture``, of ``MODELS`` or like
     ``timm:NAME``; a name in ``SHIPPED``; ``timm:NAME``, ``torchvision:NAME``, ``hf:NAME`` (or a
     folder), ``robustbench:NAME`` where that package is installed; or ``FILE.py:FUNCTION``, which
-    is run. ``num_classes`` is checked if given. Half-precision files become float32.
+    is run. Half-precision files become float32.
     """
     if is_foreign(str(source)):
         model = foreign(str(source), num_classes)

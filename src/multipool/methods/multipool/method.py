@@ -37,7 +37,19 @@ _AT_ONCE = 8  # images after which a young pool is brought up to date
 
 
 class MultiPool(PoolPasses):
-    """Sorts the stream into pools and normalises every image with the statistics of its own."""
+    """Sorts the stream into pools and normalises every image with the statistics of its own.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`MultiPoolConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "multipool")
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+    """
 
     name = "multipool"
     normalises_by = "kept"

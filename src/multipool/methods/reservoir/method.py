@@ -62,6 +62,21 @@ class Reservoir(Method):
     A model is the affine parameters of the normalisation layers with an optimiser's state and an
     average prediction of its own. A new style founds one, as a copy of that which knows most about
     the batch.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`ReservoirConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, source_batches, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "reservoir", source=source_batches())
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Vray, Tomar, Gao, Thiran, Shelhamer, Bozorgtabar: ReservoirTTA: Prolonged Test-time
+        Adaptation for Evolving and Recurring Domains (2025), around EATA or TENT.
     """
 
     name = "reservoir"
