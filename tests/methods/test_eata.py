@@ -127,7 +127,7 @@ def test_the_penalty_holds_back_what_matters(tiny_net, make_images):
 
 def test_it_needs_source_images_and_says_so(tiny_net, make_images, tmp_path):
     for source, got in ((None, "got nothing"), ("a-file.safetensors", "got str")):
-        with pytest.raises(ValueError, match=f"'eata' needs source images .* {got}"):
+        with pytest.raises(ValueError, match=f"'eata' needs source images.* {got}"):
             adapt(tiny_net, "eata", source=source)
     with pytest.raises(ValueError, match="at least 1 image"):
         adapt(tiny_net, "eata", source=[])
