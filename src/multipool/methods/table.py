@@ -14,6 +14,7 @@ from multipool.methods.cmf import CMF
 from multipool.methods.cotta import CoTTA
 from multipool.methods.deyo import DeYO
 from multipool.methods.eata import EATA
+from multipool.methods.ecotta import EcoTTA
 from multipool.methods.lame import LAME
 from multipool.methods.mecta import MECTA
 from multipool.methods.multipool import MultiPool
@@ -60,6 +61,7 @@ BUILT_IN: dict[str, type[Method]] = {
     "sotta": SoTTA,
     "reservoir": Reservoir,
     "adacontrast": AdaContrast,
+    "ecotta": EcoTTA,
 }
 
 

@@ -48,6 +48,7 @@ PLAIN: Mapping[str, Case] = {
     "SoTTA": Case("sotta", "single"),
     "ReservoirTTA": Case("reservoir"),
     "AdaContrast": Case("adacontrast"),
+    "EcoTTA": Case("ecotta"),
 }
 PIXEL_THRESHOLDS = (0.1, 0.3, 0.5, 0.7)
 FEATURE_THRESHOLDS = (2.5, 5.0, 10.0, 12.5, 15.0, 17.5, 20.0)

@@ -88,6 +88,7 @@ SOURCE_SPLITS: dict[str, str] = {
     "mecta": "test",
     "rmt": "train",
     "reservoir": "train",
+    "ecotta": "train",
 }
 
 # Datasets with one set of source images, none of which a stream shows.

@@ -18,7 +18,7 @@ from multipool.ops import Network
 # These methods start from per-class feature statistics; the others want the images themselves.
 FROM_STATISTICS = ("petta", "neo")
 # These learn from the labels of their source images, so they never get those of the stream.
-READ_LABELS = ("rmt",)
+READ_LABELS = ("rmt", "ecotta")
 
 
 def source_for(
