@@ -36,7 +36,10 @@ def test_domains_keep_the_order_in_which_they_are_named(root):
 def test_missing_parts_are_one_sentence(tmp_path, class_tree):
     with pytest.raises(FileNotFoundError, match="must hold <domain>/<class>/<image>"):
         load("folder", tmp_path)
-    (tmp_path / "day" / "cat").mkdir(parents=True)
+    (tmp_path / "day").mkdir()
+    with pytest.raises(FileNotFoundError, match="have neither class folders nor pictures"):
+        load("folder", tmp_path)
+    (tmp_path / "day" / "cat").mkdir()
     with pytest.raises(ValueError, match="at least 2 class folders, got 1"):
         load("folder", tmp_path)
     (tmp_path / "day" / "dog").mkdir()

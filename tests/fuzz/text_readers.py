@@ -83,6 +83,19 @@ def _sound_imagenet(value: object) -> None:
     assert count == len(set(classes))
 
 
+def _make_folder(folder: Path) -> Path:
+    _pictures(folder / "own" / "day")
+    lines = (f"{7 * label} {name}\n" for label, name in enumerate(CLASSES))
+    (folder / "classes.txt").write_text("".join(lines))
+    return folder / "classes.txt"
+
+
+def _read_folder(path: Path) -> object:
+    dataset = load("folder", path.parent / "own", size=8, class_list=path)
+    assert dataset.outputs is None or len(set(dataset.outputs)) == dataset.num_classes
+    return [dataset.labels("day"), dataset.num_classes, dataset.classes]
+
+
 def image_list_specials(data: bytes) -> list[bytes]:
     return [line.replace(b"sketch/", b"") for line in list_specials(data)]
 
@@ -271,6 +284,9 @@ TEXT_READERS = {
     "a list of classes": Reader(
         lambda folder: _make_imagenet(folder, "classes.txt"),
         _read_imagenet, _sound_imagenet, image_list_specials, named="txt",
+    ),
+    "classes with numbers": Reader(
+        _make_folder, _read_folder, _sound_imagenet, list_specials, named="classes"
     ),
     "annotations of Tiny-ImageNet": Reader(
         lambda folder: _make_tiny(folder, "val/val_annotations.txt"),

@@ -24,6 +24,16 @@ def test_a_file_of_weights_says_its_architecture(tmp_path):
     assert (card.classes[2], card.size) == ("class 2", (3, 48, 48))
 
 
+def test_a_model_from_elsewhere_says_its_own_size(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from multipool import models\n\ndef make():\n"
+        "    net = models.build('wrn10-1', 4, (0,) * 3, (1,) * 3)\n"
+        "    return models.wrap(net, (0.5,) * 3, (0.5,) * 3, size=40)\n"
+    )
+    _, card = read_model(ModelChoice(model=f"{tmp_path}/mine.py:make", device="cpu"), "tent")
+    assert (card.size, len(card.classes)) == ((3, 40, 40), 4)
+
+
 def test_names_of_another_number_of_classes_are_refused(tmp_path):
     (tmp_path / "names").write_text("cat\ndog\n")
     with pytest.raises(ValueError, match="has 2 lines, the model 100 classes"):

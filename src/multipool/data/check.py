@@ -97,7 +97,9 @@ def _check_outside(
 
 def _counted(dataset: Dataset, counts: dict[str, int]) -> str:
     images = sum(counts.values())
-    return f"{len(counts)} domains, {images:,} images, {dataset.num_classes} classes"
+    known = getattr(dataset, "labelled", True)
+    classes = f"{dataset.num_classes} classes" if known else "no labels"
+    return f"{len(counts)} domains, {images:,} images, {classes}"
 
 
 def _uneven(dataset: Dataset, counts: dict[str, int]) -> list[str]:

@@ -50,6 +50,10 @@ def folder(options: DataOptions = DataOptions()) -> AssembledDataset:
     found = tuple(sorted({name for classes in inside.values() for name in classes}))
     listed = read_class_list(options.class_list)
     classes = found if listed is None else listed.names
+    if not any(inside.values()) and labelled:
+        raise FileNotFoundError(
+            f"the domain folders of {root} have neither class folders nor pictures"
+        )
     if labelled and len(classes) < 2:
         raise ValueError(f"{root} must have at least 2 class folders, got {len(classes)}")
     size = options.size or DEFAULT_SIZE

@@ -16,7 +16,7 @@ from multipool.serve.card import ModelCard
 EMBEDDED = "shapes-wrn10-1"
 # Sides of the images that the architectures of ours were made for; others say --image-size.
 _SIDES = {"resnet18-64": 64, "resnet50": 224, "resnet50-domainnet126": 224}
-_SMALL = ("wrn", "resnext29")  # all of CIFAR's size
+_SMALL = ("wrn", "resnext29", "resnet26", "vit-small-32")  # all of CIFAR's size
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ def read_model(choice: ModelChoice, method: str) -> tuple[Network, ModelCard]:
     model = models.load(source, architecture=architecture).to(_device(choice.device))
     network = share(model, precision=choice.precision)
     assert network.num_classes is not None  # share has found it
-    side = choice.image_size or _side(source, architecture)
+    # A model of another package knows its own, from that package's configuration.
+    side = choice.image_size or getattr(model, "size", None) or _side(source, architecture)
     size = (_channels(model), side, side)
     name = choice.name or re.sub(r"[^A-Za-z0-9._-]+", "-", Path(source).stem.replace(":", "-"))
     names = _class_names(choice, source, network.num_classes)
