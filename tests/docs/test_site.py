@@ -17,7 +17,7 @@ from pages import ROOT
 def site(tmp_path_factory):
     """Return the folder of the site, built as ``make docs`` builds it."""
     folder = tmp_path_factory.mktemp("site")
-    words = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    words = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
     done = subprocess.run(
         words,
         cwd=ROOT,
@@ -26,6 +26,7 @@ def site(tmp_path_factory):
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert 'not included in the "nav"' not in done.stderr, done.stderr
     return folder
 
 

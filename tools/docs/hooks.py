@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def on_config(config: Any) -> Any:  # noqa: ANN401
     """Put a card for every method into the navigation."""
-    pages = [{name: f"methods/{name}.md"} for name in BUILT_IN]
+    written = {path.stem for path in (ROOT / "docs" / "methods").glob("*.md")}
+    names = [*BUILT_IN, *sorted(written - set(BUILT_IN))]
+    pages = [{name: f"methods/{name}.md"} for name in names]
     for part in config["nav"]:
         if part.get("Methods") == "methods/index.md":
             part["Methods"] = ["methods/index.md", *pages]
