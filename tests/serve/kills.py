@@ -70,7 +70,9 @@ async def _camera(
             if remembered < len(stream.learned):  # it was killed, and goes on from its last save
                 lost = stream.learned[remembered:]
                 out.forgotten.append(len(lost))
-                out.oldest.append(log[-1] - stream.times[remembered])
+                # Lost at the first kill after it was answered, not at the last one.
+                answered = stream.times[remembered]
+                out.oldest.append(min(kill for kill in log if kill >= answered) - answered)
                 del stream.learned[remembered:]
                 del stream.times[remembered:]
             if first and remembered == len(stream.learned) + 1:

@@ -2,8 +2,10 @@
 
 import pytest
 
+import multipool
 from multipool import models
 from multipool.data.shapes import class_names
+from multipool.serve.make import AdapterMaker, Recipe
 from multipool.serve.model import ModelChoice, read_model
 
 
@@ -43,3 +45,15 @@ def test_names_of_another_number_of_classes_are_refused(tmp_path):
 def test_a_device_that_is_none_is_refused():
     with pytest.raises(ValueError, match="--device must be auto, cpu or cuda"):
         read_model(ModelChoice(device="toaster"), "multipool")
+
+
+def test_adapters_of_streams_share_the_model_and_keep_no_graphs(tiny_net, make_images, tmp_path):
+    shared = multipool.share(tiny_net)
+    maker = AdapterMaker(shared, Recipe("tent"))
+    made = maker.make(shared)
+    made.save(tmp_path / "a.safetensors")
+    for adapter in (made, maker.load(tmp_path / "a.safetensors", shared)):
+        assert adapter.network is shared
+        assert adapter.method.passes
+        assert not any(replayed.enabled for replayed in adapter.method.passes)
+    assert maker.identity()["method"] == "tent"

@@ -36,7 +36,12 @@ def make_app(service: Service, card: ModelCard, access: Access = Access()) -> Fa
 
     # No pages of documentation: they would load scripts from elsewhere.
     app = FastAPI(
-        title="multipool", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan
+        title="multipool",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
     )
     desk = Desk(service, card)
     for routes in (infer_routes(desk), predict_routes(desk), api_routes(desk)):

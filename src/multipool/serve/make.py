@@ -38,7 +38,7 @@ class AdapterMaker:
     def make(self, network: Network) -> Adapter:
         """Return the adapter of a stream that begins."""
         recipe = self.recipe
-        return methods.adapt(
+        made = methods.adapt(
             network,
             recipe.method,
             recipe.memory,
@@ -51,10 +51,11 @@ class AdapterMaker:
             reset_every=recipe.reset_every,
             decode=recipe.decode,
         )
+        return _without_graphs(made)
 
     def load(self, path: Path, network: Network) -> Adapter:
         """Return the adapter of a file, or raise ``ValueError``."""
-        return methods.load(path, network, source=self._source)
+        return _without_graphs(methods.load(path, network, source=self._source))
 
     def identity(self) -> dict[str, Any]:
         """Return what the files of one folder have in common."""
@@ -63,3 +64,10 @@ class AdapterMaker:
             "precision": self.network.precision,
             **asdict(self.recipe),
         }
+
+
+def _without_graphs(adapter: Adapter) -> Adapter:
+    """Replay nothing: on a GPU a graph holds memory for every stream and every size of batch."""
+    for replayed in adapter.method.passes:
+        replayed.enabled = False
+    return adapter
