@@ -152,7 +152,7 @@ class Adapter(WholeModule):
         return self._observers.counts()
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the logits ``(B, L)`` of ``images``, then learn from them.
+        """Return the logits ``(B, L)`` of ``images``, in float32, then learn from them.
 
         Args:
             images: float ``(B, C, H, W)`` in [0, 1], or uint8.

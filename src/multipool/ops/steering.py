@@ -92,7 +92,8 @@ class OwnNorm(nn.Module):
         """Return what the layer makes of ``x`` with the branch's parameters."""
         layer = self.layer
         affine = self._affine(x.dtype)
-        if not x.is_cuda and x.ndim >= 4 and torch.is_grad_enabled():
+        rows = isinstance(layer, (nn.LayerNorm, nn.RMSNorm))  # lays x out as it wants it
+        if not rows and not x.is_cuda and x.ndim >= 4 and torch.is_grad_enabled():
             # Torch's CPU backward of GroupNorm crashes on channels last if only w and b learn.
             x = x.contiguous()
         function = _FUNCTIONS.get(type(layer))
