@@ -53,3 +53,8 @@ def test_a_batch_of_bad_rows_only_is_answered_and_counts_for_nothing(build, make
         with pytest.raises(ValueError, match="images must"):
             adapter(bad)
     assert torch.equal(adapter((make_images(6) * 255).byte()).argmax(1) >= 0, torch.ones(6) > 0)
+
+
+def test_a_tensor_that_is_no_batch_is_a_sentence_where_batches_of_one_get_a_warning(build):
+    with pytest.raises(ValueError, match="images must"):
+        build("tent")(torch.tensor(0.5))

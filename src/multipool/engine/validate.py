@@ -51,7 +51,8 @@ class Entrance:
         """Return the checked batch on the method's device, or raise ``ValueError``."""
         network = self._method.network
         check_layout(images, network.in_channels)
-        if self._alone and isinstance(images, Tensor) and len(images) == 1:
+        given = validate_input(images, self._method.device, self._bad_input)
+        if self._alone and len(given.images) == 1:
             self._alone = False  # said once
             _log.warning(
                 "method '%s' normalises a batch by its own statistics and this batch has one "
@@ -59,7 +60,7 @@ class Entrance:
                 "multipool",
                 self._method.name,
             )
-        return validate_input(images, self._method.device, self._bad_input)
+        return given
 
 
 def check_layout(images: object, channels: int | None) -> None:
