@@ -9,7 +9,7 @@ from multipool.ops.normalise import LayerState, Robust, _robust_plain
 from multipool.ops.padding import fill, filled
 
 WHERE = {"multipool": "multipool.methods.multipool.method.filled"}
-CASES = ("rotta", "petta", "resitta", "note", "multipool")
+CASES = ("rotta", "petta", "resitta", "note", "sotta", "multipool")
 CLASSES = 6
 
 
@@ -33,7 +33,7 @@ def stream(batches=9, size=24):
 
 
 def answers(method, batches):
-    options = {"gate": 2.0} if method == "resitta" else {}
+    options = {"resitta": {"gate": 2.0}, "sotta": {"confidence": 0.0}}.get(method, {})
     options |= {"update_every": 24, "samples": 32}
     source = [(batch, torch.arange(len(batch)) % CLASSES) for batch in stream(2)]
     given = source if METHODS[method].needs_source else None

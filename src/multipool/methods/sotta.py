@@ -28,7 +28,10 @@ from torch import Tensor
 from multipool.core import Retrieved
 from multipool.engine import Context, FromMemory, Kept, Prediction, tensor_pass
 from multipool.ops import FlatAdam, Group, LayerState, batch, frozen, uncertainty
+from multipool.ops.masked import MaskedBatch
+from multipool.ops.moments import positions
 from multipool.ops.normalise import batch_moments
+from multipool.ops.padding import mean_of
 from multipool.ops.sharpness import below_the_top, climbed
 
 
@@ -103,22 +106,23 @@ class SoTTA(FromMemory):
 
     def update(self, stored: Retrieved) -> Tensor:
         """Take one step on stored samples."""
-        return self._train_pass(self.images_of(stored))[0]
+        return self._train_pass(*self.filled(self.images_of(stored)))[0]
 
     @tensor_pass
-    def _train_pass(self, images: Tensor) -> tuple[Tensor, ...]:
+    def _train_pass(self, images: Tensor, rows: Tensor | None = None) -> tuple[Tensor, ...]:
         """Take one step on Eq. 4: the gradient at theta + rho g / |g| moves theta."""
-        _, slope = self._look(images)
+        _, slope = self._look(images, rows)
         with climbed(self.student.affine, slope, self.config.radius):
-            loss, slope = self._look(images)
+            loss, slope = self._look(images, rows)
         penalty = self.config.penalty * self.student.affine * self.trained
         self.optimizer.step(slope + penalty)
         return (loss,)
 
-    def _look(self, images: Tensor) -> tuple[Tensor, Tensor]:
+    def _look(self, images: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the mean entropy and its gradient ``(P,)``; moves the statistics."""
-        (logits,) = self.network.run(Group(images, self.student, self.training))
-        loss = uncertainty(logits).mean()
+        training = replace(self.training, rows=rows)
+        (logits,) = self.network.run(Group(images, self.student, training))
+        loss = mean_of(uncertainty(logits), rows)
         return loss.detach(), self.student.gradient(loss) * self.trained
 
 
@@ -131,9 +135,12 @@ class Moving:
     """
 
     rate: float
+    rows: Tensor | None = None  # (B,) 1 or 0: the others are there to fill the batch up
 
     def __call__(self, x: Tensor, state: LayerState) -> Tensor:
         """Return the normalised ``x`` and move ``state.mean`` and ``state.var`` in place."""
+        if self.rows is not None:
+            return self._filled(x, state, self.rows)
         count = x.numel() // x.shape[1]
         if count > 1:
             with torch.no_grad():
@@ -141,3 +148,11 @@ class Moving:
                 state.mean.lerp_(mean, self.rate)
                 state.var.lerp_(var * (count / (count - 1)), self.rate)
         return batch(x, state)
+
+    def _filled(self, x: Tensor, state: LayerState, rows: Tensor) -> Tensor:
+        with torch.no_grad():
+            mean, var = batch_moments(x.detach(), rows)
+            count = rows.sum() * positions(x)  # two samples at least: see ``padding.filled``
+            state.mean.lerp_(mean, self.rate)
+            state.var.lerp_(var * (count / (count - 1)), self.rate)
+        return MaskedBatch(rows > 0)(x, state)
