@@ -42,3 +42,9 @@ def test_temperatures_alone_do_not_open_the_gate():
     evidence = np.zeros(CHAINS)
     evidence[HEAT > 0] = 1000.0
     assert believe(evidence, 0.0).gate < 0.5
+
+
+def test_what_was_not_shown_is_not_believed():
+    belief = believe(np.full(CHAINS, 50.0), 0.0, shown=False)
+    assert belief.gate == belief.persistence == 0.0
+    assert not belief.weights.any()

@@ -98,6 +98,17 @@ def test_a_new_bias_does_not_look_like_order(classes_of, logits_of):
     assert error(answer, labels) <= error(logits, labels) + 0.001
 
 
+def test_an_unsure_model_that_sees_another_class_in_each_domain_is_left_alone(
+    classes_of, logits_of
+):
+    labels = classes_of(6000, 10, 0.0, 60)
+    logits = logits_of(labels, 10, 1.0, 61)
+    for domain in range(6):  # as a smoothed model under noise: half of all answers are one class
+        logits[1000 * domain : 1000 * (domain + 1), domain] += 2.5
+    answer = in_batches(SequenceDecoder(10), logits)
+    assert error(answer, labels) <= error(logits, labels) + 0.005
+
+
 @pytest.mark.parametrize("classes", [10, 100])
 def test_most_errors_go_where_classes_stay(classes_of, logits_of, classes):
     labels = classes_of(1500, classes, 0.95, 9)

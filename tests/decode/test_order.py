@@ -5,19 +5,23 @@ import pytest
 
 from multipool.decode.order import (
     LAGS,
+    PAST,
     agreements,
     choose_lag,
     discounted,
     foretold,
+    is_shown,
+    order_after,
     products,
     running_mean,
+    unlike_strangers,
 )
 
 
 @pytest.fixture
 def drawn():
     generator = np.random.default_rng(1)
-    return generator.dirichlet(np.ones(4), size=30), generator.dirichlet(np.ones(4), size=LAGS)
+    return generator.dirichlet(np.ones(4), size=30), generator.dirichlet(np.ones(4), size=PAST)
 
 
 @pytest.mark.parametrize("seen", [0, 10, 1000])
@@ -41,7 +45,7 @@ def test_each_lag_is_compared_with_the_sample_so_far_before(drawn):
     row = np.concatenate([before, emissions])
     for t in (0, 3, 29):
         for k in range(1, LAGS + 1):
-            same = emissions[t] @ row[LAGS + t - k]
+            same = emissions[t] @ row[PAST + t - k]
             assert found[t, k - 1] == pytest.approx(4 * (0.8 * same + 0.2 / 4))
 
 
@@ -63,3 +67,51 @@ def test_a_sum_forgets_sample_by_sample():
     for row in terms:
         expected = expected * (1 - 1 / 10) + row
     np.testing.assert_allclose(discounted(total, terms, 10), expected)
+
+
+@pytest.mark.parametrize("seen", [0, 40, 1000])
+def test_neighbours_are_compared_with_the_samples_17_to_48_before(drawn, seen):
+    emissions, past = drawn
+    more, most = unlike_strangers(products(emissions, past), seen)
+    row = np.concatenate([past, emissions])
+    for t, sample in enumerate(emissions):
+        strangers = np.mean([sample @ row[PAST + t - k] for k in range(17, 49)])
+        known = seen + t >= PAST
+        assert most[t] == pytest.approx(sample @ sample - strangers if known else 0.0)
+        for k in range(1, LAGS + 1):
+            near = sample @ row[PAST + t - k]
+            assert more[t, k - 1] == pytest.approx(near - strangers if known else 0.0)
+
+
+def test_order_is_shown_by_sums_beyond_chance_that_are_large_enough():
+    more, most = np.ones((9, LAGS)), np.full(9, 9.9)  # the same at all lags
+    expected = sum((1 - 1 / 4096) ** k for k in range(9))
+    order = order_after(np.zeros((5, LAGS)), more, most)
+    np.testing.assert_allclose(order[:, 2], [expected, expected, 9.9 * expected, 0, 0])
+    assert not is_shown(order)  # 9 / 3
+    assert is_shown(order_after(order, more, most))  # 18 / 4.2
+    assert not is_shown(order_after(order, more, np.full(9, 10.5)))  # a tenth is not reached
+    assert not is_shown(order_after(order, -more, most))
+
+
+def test_order_is_shown_by_one_lag_above_the_others_however_little_it_is():
+    more = np.zeros((9, LAGS))
+    more[:, 4] = 1.0
+    order = order_after(np.zeros((5, LAGS)), more, np.full(9, 1000.0))
+    expected = sum((1 - 1 / 4096) ** k for k in range(9))
+    np.testing.assert_allclose(order[3:, 4], [7 / 8 * expected, (7 / 8) ** 2 * expected])
+    assert not is_shown(order)
+    assert is_shown(order_after(order, more, np.full(9, 1000.0)))
+
+
+@pytest.mark.parametrize("sharp", [0.5, 4.0])
+def test_a_model_that_favours_a_class_shows_no_order(classes_of, logits_of, sharp):
+    labels = classes_of(4000, 10, 0.0, 50)
+    logits = sharp * logits_of(labels, 10, 1.0, 51, bias=3.0).numpy().astype(float)
+    emissions = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    order, past = np.zeros((5, LAGS)), np.full((PAST, 10), 0.1)
+    for start in range(0, 4000, 50):
+        part = emissions[start : start + 50]
+        order = order_after(order, *unlike_strangers(products(part, past), start))
+        past = np.concatenate([past, part])[-PAST:]
+        assert not is_shown(order)

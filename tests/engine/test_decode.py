@@ -13,11 +13,13 @@ from multipool.methods import adapt, load
 
 @pytest.fixture
 def runs(make_net, make_images):
-    """Return batches of images in runs of what the source model takes for one class."""
+    """Return batches of images in runs of ten that the source model takes for one class."""
     images = make_images(400, seed=5)
     with torch.no_grad():
         labels = make_net()(images).argmax(dim=1)
-    ordered = images[labels.argsort(stable=True)]
+    tens = [piece for label in range(5) for piece in (labels == label).nonzero()[:, 0].split(10)]
+    order = torch.randperm(len(tens), generator=torch.Generator().manual_seed(1))
+    ordered = images[torch.cat([tens[i] for i in order])]
     return list(ordered[:160].split(20))
 
 

@@ -34,13 +34,17 @@ class Belief:
     weights: Array  # (G,), summing to the gate; all zero when it is closed
 
 
-def believe(evidence: Array, marginal: float) -> Belief:
+def believe(evidence: Array, marginal: float, shown: bool = True) -> Belief:
     """Weigh chains ``(G,)`` against samples without order, all as logarithms.
+
+    As long as no order was ``shown``, none is believed.
 
     Two hypotheses have no chain: every class alike, whose evidence is 0, and classes as frequent
     as they were predicted lately, whose evidence is ``marginal``. A weak model that sees one class
     everywhere looks persistent, and the second explains it.
     """
+    if not shown:
+        return Belief(0.0, 0.0, np.zeros(CHAINS))
     rivals = np.log(_NULL_PRIOR / 2) + np.array([0.0, marginal])
     chains = np.log((1 - _NULL_PRIOR) / _GATING) + evidence[:_GATING]
     top = max(rivals.max(), chains.max())

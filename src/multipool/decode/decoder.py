@@ -15,12 +15,16 @@ from multipool.decode.chains import Array, normalised
 from multipool.decode.compiled import predict, predict_back
 from multipool.decode.order import (
     LAGS,
+    PAST,
     agreements,
     choose_lag,
     discounted,
     foretold,
+    is_shown,
+    order_after,
     products,
     running_mean,
+    unlike_strangers,
 )
 from multipool.decode.sharpen import choose_factor, sureness
 from multipool.decode.state import State, read
@@ -34,17 +38,19 @@ class SequenceDecoder:
 
     A bank of Markov chains over the classes, from weak to strong persistence, and no chain at all:
     each believed by how well it foretold the last ``window`` samples. Where none did better than
-    samples without order, the softmax of the logits comes back as it is. In a batch later samples
-    speak for earlier ones too.
+    samples without order, the softmax of the logits comes back as it is; so it does until
+    neighbours have been seen to agree more than samples far apart. In a batch later samples speak
+    for earlier ones too.
 
     Args:
         num_classes: L, the width of the logits.
         window: how many of the last samples decide which chain is believed.
 
     >>> decoder = SequenceDecoder(3)
-    >>> same = torch.tensor([[4.0, 0.0, 0.0]]).repeat(20, 1)
+    >>> runs = torch.eye(3).mul(4.0).repeat_interleave(20, dim=0).repeat(2, 1)
+    >>> _ = decoder(runs)
     >>> doubtful = torch.tensor([[0.9, 1.0, 0.0]])
-    >>> decoder(torch.cat([same, doubtful, same])).argmax(dim=1)[20]
+    >>> decoder(torch.cat([runs[:20], doubtful, runs[:20]])).argmax(dim=1)[20]
     tensor(0)
     """
 
@@ -108,7 +114,7 @@ class SequenceDecoder:
         )
 
     def _belief(self) -> Belief:
-        return believe(self._state.evidence, float(self._state.marginal_evidence))
+        return _belief(self._state.evidence, self._state)
 
     @torch.no_grad()
     def _decode(self, logits: Tensor) -> tuple[Tensor, State]:
@@ -140,7 +146,7 @@ def advance(state: State, logits: Tensor, window: int) -> tuple[Array, State]:
     prior, gained = predict(emissions, HEAT, filtered[LAGS - state.lag :], STAY, state.lag)
     evidence = discounted(evidence, np.log(gained * plain.shape[1]), window)
     last = normalised(prior[-LAGS:] * emissions[-LAGS:, HEAT])
-    belief = believe(evidence, float(state.marginal_evidence))
+    belief = _belief(evidence, state)
     answer: Array = given - np.log(np.exp(given).sum(axis=1, keepdims=True))
     used = np.flatnonzero(belief.weights)
     if len(used):
@@ -162,9 +168,13 @@ def advance(state: State, logits: Tensor, window: int) -> tuple[Array, State]:
     )
 
 
+def _belief(evidence: Array, state: State) -> Belief:
+    return believe(evidence, float(state.marginal_evidence), is_shown(state.order))
+
+
 def _order(state: State, plain: Array, window: int) -> State:
     """Return the state with what does not depend on the chains: frequencies, and the lag."""
-    same = products(plain, state.recent[:, 0])
+    same = products(plain, state.past)
     shares = running_mean(len(plain), state.seen, window)
     match = foretold(plain, same, state.marginal, shares, window)
     marginal_evidence = discounted(state.marginal_evidence, np.log(match), window)
@@ -175,6 +185,8 @@ def _order(state: State, plain: Array, window: int) -> State:
         marginal=shares[-1, 0] * state.marginal + shares[-1, 1:] @ plain,
         marginal_evidence=marginal_evidence,
         agreement=agreement,
+        order=order_after(state.order, *unlike_strangers(same, state.seen)),
+        past=np.concatenate([state.past, plain])[-PAST:],
         lag=choose_lag(state.lag, agreement, float(marginal_evidence)),
     )
 

@@ -7,20 +7,67 @@ import numpy as np
 from multipool.decode.chains import Array
 
 LAGS = 8  # the chains have one of the lags 1 to 8: up to so many cameras may take turns
+PAST = 48  # samples that are remembered
+_STRANGERS = 32  # the oldest of them: what a sample has in common with these is no order
+_SHOWN = 3.5  # standard deviations by which neighbours must agree more than strangers do
+_LEAST = 0.1  # and the share of what samples of one class would
+_LONG = 4096  # samples over which that is asked
 _EVEN = 16  # samples' worth of the belief that all classes are alike
 _AGREE = 0.8  # stay probability of the short chains by which lags are compared
 _LEAD = 16.0  # nats by which a lag must be ahead of all else to be taken
 
 
-def products(emissions: Array, before: Array) -> Array:
-    """Return e_t . e_s of each sample with those before the batch and in it, ``(B, K + B)``."""
-    return emissions @ np.concatenate([before, emissions]).T
+def products(emissions: Array, past: Array) -> Array:
+    """Return e_t . e_s of each sample with those before the batch and in it, ``(B, P + B)``."""
+    return emissions @ np.concatenate([past, emissions]).T
+
+
+def _near(same: Array) -> Array:
+    """Return e_t . e_(t-k) for each lag k, ``(B, K)``."""
+    now = np.arange(len(same))[:, None]
+    return same[now, now + PAST - np.arange(1, LAGS + 1)]
 
 
 def agreements(same: Array, classes: int) -> Array:
     """Return L times the evidence of chains that remember one sample, for each lag, ``(B, K)``."""
-    now = np.arange(len(same))[:, None]
-    return _AGREE * classes * same[now, now + LAGS - np.arange(1, LAGS + 1)] + (1 - _AGREE)
+    return _AGREE * classes * _near(same) + (1 - _AGREE)
+
+
+def unlike_strangers(same: Array, seen: int) -> tuple[Array, Array]:
+    """Return how much more samples agree with neighbours than with strangers, ``(B, K)``.
+
+    And how much more with themselves, ``(B,)``, which is the most there can be. Without order the
+    first is 0 in the mean, however biased or unsure the model is: it says the same of neighbours
+    and of strangers. The first samples have no strangers yet and count as 0.
+    """
+    now = np.arange(len(same))
+    strangers = same[now[:, None], now[:, None] + np.arange(_STRANGERS)].mean(axis=1)
+    known = seen + now >= PAST
+    more = np.where(known[:, None], _near(same) - strangers[:, None], 0.0)
+    return more, np.where(known, same[now, now + PAST] - strangers, 0.0)
+
+
+def order_after(order: Array, more: Array, most: Array) -> Array:
+    """Return sums ``(5, K)`` after samples of which :func:`unlike_strangers` says so much.
+
+    Of ``more`` and its square, of ``most``, and of what one lag has more than the mean of all and
+    its square.
+    """
+    apart = more - more.mean(axis=1, keepdims=True)
+    even = np.broadcast_to(most[:, None], more.shape)
+    return discounted(order, np.stack([more, more**2, even, apart, apart**2], axis=1), _LONG)
+
+
+def is_shown(order: Array) -> bool:
+    """Tell whether neighbours agree beyond chance, and enough to matter or at one lag above all.
+
+    A model whose bias changes with the domain looks as if classes stayed whenever a domain begins.
+    That is beyond chance in the long run; but it is seldom, so it is little, and the same at all
+    lags.
+    """
+    more, squares, most, apart, apart_squares = order
+    much = (more > _SHOWN * np.sqrt(squares) + 1e-12) & (more > _LEAST * most)
+    return bool((much | (apart > _SHOWN * np.sqrt(apart_squares) + 1e-12)).any())
 
 
 def running_mean(size: int, seen: int, window: int) -> Array:
@@ -37,7 +84,7 @@ def running_mean(size: int, seen: int, window: int) -> Array:
 
 def foretold(emissions: Array, same: Array, marginal: Array, shares: Array, window: int) -> Array:
     """Return L times e_t . pi, pi the mean before sample t with a share of even ones, ``(B,)``."""
-    matches = np.concatenate([(emissions @ marginal)[:, None], same[:, LAGS:]], axis=1)
+    matches = np.concatenate([(emissions @ marginal)[:, None], same[:, PAST:]], axis=1)
     even = _EVEN / (window + _EVEN)
     mean: Array = (shares[:-1] * matches).sum(axis=1)
     return (1 - even) * emissions.shape[1] * mean + even
@@ -54,4 +101,4 @@ def discounted(total: Array, terms: Array, window: int) -> Array:
     """Return a sum that forgets over ``window`` samples after the rows of ``terms``."""
     keep = 1 - 1 / window
     powers = keep ** np.arange(len(terms) - 1, -1, -1)
-    return np.asarray(keep ** len(terms) * total + powers @ terms)
+    return np.asarray(keep ** len(terms) * total + np.tensordot(powers, terms, axes=1))

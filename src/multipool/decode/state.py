@@ -12,11 +12,11 @@ from torch import Tensor
 from multipool.core import brief, check_plain
 from multipool.decode.bank import CHAINS, TEMPERATURES
 from multipool.decode.chains import Array
-from multipool.decode.order import LAGS
+from multipool.decode.order import LAGS, PAST
 from multipool.decode.sharpen import FACTORS
 
 _MOST_SEEN = 2**53
-_SHARES = ("recent", "filtered", "marginal")  # each row a distribution over the classes
+_SHARES = ("recent", "past", "filtered", "marginal")  # each row a distribution over the classes
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,11 @@ class State:
     """All sums are of logarithms and forget over the window; a new one is made of each batch."""
 
     recent: Array  # (K, T, L) emissions of the last samples at every temperature
+    past: Array  # (P, L) those at temperature 1 of more of them
     filtered: Array  # (K, G, L) the chains' posteriors of the last samples
     evidence: Array  # (G,) of the chains
     agreement: Array  # (K,) of the lags
+    order: Array  # (5, K) how much more neighbours agree than strangers, see order.py; no logs
     marginal: Array  # (L,) how often each class was predicted
     marginal_evidence: Array  # ()
     sureness: Array  # (S + 1,) of the model at each factor, not of logarithms
@@ -39,9 +41,11 @@ class State:
         """Return the state before any sample: every class alike, no evidence."""
         return cls(
             recent=np.full((LAGS, len(TEMPERATURES), classes), 1 / classes),
+            past=np.full((PAST, classes), 1 / classes),
             filtered=np.full((LAGS, CHAINS, classes), 1 / classes),
             evidence=np.zeros(CHAINS),
             agreement=np.zeros(LAGS),
+            order=np.zeros((5, LAGS)),
             marginal=np.full(classes, 1 / classes),
             marginal_evidence=np.zeros(()),
             sureness=np.zeros(len(FACTORS) + 1),
@@ -94,5 +98,7 @@ def _check_values(name: str, array: Array) -> None:
         raise ValueError(f"the decoder's '{name}' must be finite, load an undamaged state")
     if name == "confidence" and ((array < 0) | (array > 1 + 1e-9)).any():
         raise ValueError("the decoder's 'confidence' must lie in [0, 1], load an undamaged state")
+    if name == "order" and (array[[1, 4]] < 0).any():
+        raise ValueError("the decoder's 'order' must have no squares below 0")
     if name in _SHARES and ((array < 0).any() or (np.abs(array.sum(axis=-1) - 1) > 1e-6).any()):
         raise ValueError(f"the decoder's '{name}' must have rows that sum to 1")
