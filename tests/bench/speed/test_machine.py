@@ -1,7 +1,10 @@
 """One bench at a time, and what else the machine was doing."""
 
+import fcntl
 import threading
+from pathlib import Path
 
+import pytest
 import torch
 
 from multipool.bench.speed.machine import Witness, _busy_seconds, turn
@@ -27,6 +30,20 @@ def test_a_second_bench_waits_for_the_first(tmp_path):
     other.join(timeout=20)
     assert order == ["first", "second"]
     assert said == ["waiting for another bench on this machine"]
+
+
+def test_the_lock_of_another_user_is_read_only_and_serves(tmp_path, monkeypatch):
+    lock, opened = tmp_path / "lock", Path.open
+    lock.touch()
+
+    def refuse(self, mode="r", *rest, **more):
+        if mode == "a":
+            raise PermissionError
+        return opened(self, mode, *rest, **more)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with turn(lock=lock), pytest.raises(BlockingIOError), lock.open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_an_error_gives_the_turn_away(tmp_path):
