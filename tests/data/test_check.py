@@ -109,3 +109,8 @@ def test_a_dataset_of_another_package_is_opened_and_counted(monkeypatch):
     report = check("mine", "somewhere")
     assert (report.state, report.where) == ("absent", "somewhere")
     assert report.faults == ("no pictures in somewhere",)
+
+
+def test_pictures_without_labels_are_counted_as_such(tmp_path, class_tree):
+    class_tree(tmp_path, ["day", "night"], each=2)
+    assert check("folder", tmp_path).found == "2 domains, 4 images, no labels"

@@ -147,3 +147,10 @@ def test_a_run_begun_without_answers_cannot_give_them_later(own, stop):
 def test_a_setting_that_does_not_fit_is_one_sentence(settings, sentence):
     with pytest.raises((ValueError, FileNotFoundError), match=sentence):
         Experiment(**settings)
+
+
+def test_images_of_another_size_than_the_models_are_told(own):
+    settings = {"domains": ("fog",), "limit": 8, "batch_size": 8, "device": "cpu"}
+    found = Experiment(method="source", model=f"{own}/mine.py:small", **settings)
+    told = "the model was made for 16 x 16 pixels, the images have 32 x 32"
+    assert run(found).notes[1:] == [told]
