@@ -2,32 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
-
-import pytest
-from pages import ROOT
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """Return the folder of the site, built as ``make docs`` builds it."""
-    folder = tmp_path_factory.mktemp("site")
-    words = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
-    done = subprocess.run(
-        words,
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert 'not included in the "nav"' not in done.stderr, done.stderr
-    return folder
 
 
 class Loads(HTMLParser):

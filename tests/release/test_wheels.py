@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import zipfile
+from pathlib import Path
 
 import pytest
 
 import multipool
 
+ROOT = Path(__file__).resolve().parents[2]
 FACTS = (
     "import multipool, torch\n"
     "from multipool.decode import compiled as chains\n"
@@ -42,3 +44,17 @@ def test_it_works_in_an_empty_environment(release, pure, tmp_path):
     assert version == multipool.__version__
     assert said[1] == "(8, 100)"
     assert multipool.__version__ in environment.run("multipool", "--version", cwd=tmp_path)
+
+
+def test_changelog_and_citation_name_this_version():
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {multipool.__version__}" in changes
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version: {multipool.__version__}\n" in citation
+
+
+def test_every_shipped_file_of_weights_has_a_card():
+    page = (ROOT / "docs" / "reference" / "weights.md").read_text(encoding="utf-8")
+    for name in multipool.models.SHIPPED:
+        assert f"## `{name}`" in page
+        assert multipool.models.metadata(name)["clean_error_percent"].rstrip("0") in page

@@ -19,14 +19,28 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def on_config(config: Any) -> Any:  # noqa: ANN401
-    """Put a card for every method into the navigation."""
+    """Put a card for every method into the navigation, and into Guides what is nowhere yet."""
     written = {path.stem for path in (ROOT / "docs" / "methods").glob("*.md")}
     names = [*BUILT_IN, *sorted(written - set(BUILT_IN))]
     pages = [{name: f"methods/{name}.md"} for name in names]
     for part in config["nav"]:
         if part.get("Methods") == "methods/index.md":
             part["Methods"] = ["methods/index.md", *pages]
+    listed = set(_paths(config["nav"]))
+    home = ROOT / "docs"
+    found = sorted(path.relative_to(home).as_posix() for path in home.rglob("*.md"))
+    for part in config["nav"]:
+        if "Guides" in part:
+            part["Guides"] += [path for path in found if path not in listed]
     return config
+
+
+def _paths(nav: Any) -> list[str]:  # noqa: ANN401
+    """Return the pages that a navigation names."""
+    if isinstance(nav, str):
+        return [nav]
+    parts = nav.values() if isinstance(nav, dict) else nav
+    return [path for part in parts for path in _paths(part)]
 
 
 def on_files(files: Files, config: Any) -> Files:  # noqa: ANN401
