@@ -51,6 +51,21 @@ class EcoTTA(Method):
 
     Making one takes a while: it trains the small networks on labelled source images. A saved state
     holds what they became, so loading needs no source data.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, a :class:`EcoTTAConfig`.
+
+    Example:
+        >>> import multipool
+        >>> from multipool.testing import random_images, source_batches, tiny_net
+        >>> adapter = multipool.adapt(tiny_net(), "ecotta", source=source_batches())
+        >>> adapter(random_images(8)).shape  # (B, C, H, W) to (B, L)
+        torch.Size([8, 5])
+
+    References:
+        Song, Lee, Kweon, Choi: EcoTTA: Memory-Efficient Continual Test-time Adaptation via
+        Self-distilled Regularization, CVPR 2023.
     """
 
     name = "ecotta"
