@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rows import Row, difference, pick
+from rows import Row, difference, load, pick
 
 Cells = list[list[float] | None]
 FIRST, THIRD = "explore-1-cifar100c-wrn16-2", "explore-3-cifar10c-cifar100c-wrn16-2"
@@ -119,3 +119,27 @@ def _rule(length: str, **wanted: str) -> list[float]:
     }
     own: list[Row] = pick(FIFTH, **{**same, "memory": "single"})
     return difference(pick(FIFTH, **{**same, "memory": "mcm+", **wanted}), own)[:1]
+
+
+_NOT_SHOWN = (
+    *("source", "tribe", "rmt", "constant, prior 8", "threshold 0.10", "threshold 0.35"),
+    *("described at depth 0.25", "described at depth 0.55"),
+)
+
+
+def sixth() -> dict[str, Cells]:
+    """The undecoded error of each rule of multipool on eight streams of the exploration."""
+    made, mild, extra = "made-up", "extra-mild", "extra"
+    columns = [
+        (made, "cifar10", "ptta-1000"), (made, "cifar10", "ctta-1000"),
+        (made, "cifar10", "ptta-5000"), (mild, "cifar10", "ptta-1000"),
+        (extra, "cifar10", "ptta-5000"), (made, "cifar100", "ptta-1000"),
+        (made, "cifar100", "ctta-1000"), (made, "cifar100", "batch-200"),
+    ]  # fmt: skip
+    found: dict[str, Cells] = {}
+    for row in load("explore-6-pools"):
+        key = (row["domains"], row["dataset"], row["stream"])
+        if key in columns and row["rule"] not in _NOT_SHOWN:
+            cells = found.setdefault(row["rule"], [None] * len(columns))
+            cells[columns.index(key)] = [float(row["undecoded_error"])]
+    return found
