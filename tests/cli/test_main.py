@@ -106,3 +106,20 @@ def test_a_full_disk_is_told_in_one_line(call, monkeypatch):
     monkeypatch.setattr(module, "report", fail)
     code, _, err = call("report", "somewhere")
     assert (code, err) == (1, "error: No space left on device: page.html\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ["run", "--batch-size", "0"],
+            "error: --batch-size must be a whole number of at least 1, got 0",
+        ),
+        (["run", "--gamma", "0"], "error: --gamma must be greater than 0, got 0.0"),
+        (["run", "--method", "rota"], "error: unknown method 'rota'"),
+    ],
+)
+def test_a_mistake_names_the_option_as_it_was_typed(call, words, sentence):
+    code, _, err = call(*words)
+    assert code == 2
+    assert err.startswith(sentence)

@@ -111,7 +111,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except (ValueError, FileNotFoundError) as error:
         if os.environ.get("MULTIPOOL_TRACEBACK"):
             raise
-        code = _fail(str(error))
+        code = _fail(_with_option(str(error), given))
     except OSError as error:
         _fail(f"{error.strerror}: {error.filename}" if error.filename else str(error))
         code = 1
@@ -153,6 +153,20 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, _UsageError) and context is not None:
         return f"{text.rstrip('.')}; '{context.command_path} --help' shows the options"
     return text
+
+
+def _with_option(sentence: str, given: Sequence[str]) -> str:
+    """Return a library's sentence about ``batch_size`` as one about ``--batch-size``."""
+    command: Any = typer.main.get_command(app)
+    for word in given:
+        inner = command.get_command(None, word) if hasattr(command, "get_command") else None
+        if inner is None:
+            break
+        command = inner
+    known = {flag for param in command.params for flag in param.opts}
+    first, _, rest = sentence.partition(" ")
+    option = f"--{first.replace('_', '-')}"
+    return f"{option} {rest}" if option in known else sentence
 
 
 def _stand_in(name: str) -> Any:  # noqa: ANN401
