@@ -22,6 +22,7 @@ from multipool.ops.host import keep_freed
 from multipool.ops.normalise import LayerState, Policy, frozen
 from multipool.ops.outputs import logits_of, looks_like_probabilities
 from multipool.ops.steering import Layers, Steering, compiled, replace_norms
+from multipool.ops.until import ReachedError, Until
 
 _log = logging.getLogger("multipool")
 
@@ -40,31 +41,6 @@ class NoLayers:
     """A model without normalisation layers, as a pass sees it."""
 
     layers: Sequence[LayerState] = ()
-
-
-class _ReachedError(Exception):
-    """Ends a pass at a layer; never leaves :meth:`Network.before_norm`."""
-
-    def __init__(self, x: Tensor) -> None:
-        super().__init__()
-        self.x = x
-
-
-@dataclass(frozen=True)
-class _Until:
-    """Normalises with the stored statistics, as far as the layer of ``target``."""
-
-    target: LayerState
-
-    def __call__(self, x: Tensor, state: LayerState) -> Tensor:
-        self.moments(x, state)
-        return frozen(x, state)
-
-    def moments(self, x: Tensor, state: LayerState) -> tuple[Tensor, Tensor]:
-        """Return the stored statistics; at the target end the pass."""
-        if state is self.target:
-            raise _ReachedError(x)
-        return state.mean, state.var
 
 
 class Network(nn.Module):
@@ -219,10 +195,10 @@ class Network(nn.Module):
         The layer keeps statistics. What comes after it is not computed.
         """
         source = self.require_statistics("before_norm")
-        self._steering.plan = [(source, _Until(source.layers[index]), len(images))]
+        self._steering.plan = [(source, Until(source.layers[index]), len(images))]
         try:
             self.body(images.to(self._dtype))
-        except _ReachedError as reached:
+        except ReachedError as reached:
             return reached.x
         except RuntimeError as error:
             self._check_shape(images, error)
