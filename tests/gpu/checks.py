@@ -105,7 +105,7 @@ def check_graphs(
 ) -> str:
     """Replayed and launched one by one, a stream of batches gets the same answers."""
     if widths[0] % 16 == 0:
-        fused.get_ready(device, torch.float32, wait=True)
+        fused.get_ready(device, torch.float32)
     with_graphs, without = (
         make(name, memory, options=options, widths=widths, norm=norm, graphs=g)
         for g in (True, False)
@@ -209,7 +209,7 @@ def check_one_copy(memory: str) -> str:
 
 def check_kernels(dtype: torch.dtype) -> str:
     """Fused kernels compute what plain ones do."""
-    if not fused.get_ready(device, dtype, wait=True):
+    if not fused.get_ready(device, dtype):
         return "no Triton here: plain kernels"
     draw, worst = torch.Generator(device).manual_seed(0), 0.0
     for shape in ((5, 16, 4, 4), (3, 48, 6, 6), (64, 64, 2, 2), (6, 32), (64, 256, 32, 32)):

@@ -30,7 +30,6 @@ class _Recording:
     graph: torch.cuda.CUDAGraph
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    fused: bool  # whether the fused kernels were there already
 
 
 class Graphed:
@@ -39,7 +38,7 @@ class Graphed:
     The method must touch the same tensors in the same way at every call of one shape, make no
     host decision on device values, and draw no random numbers. Its results are overwritten by
     the next call: clone what is kept. ``fuses``: the type of activations whose kernels
-    are fused where they can be, once they have been compiled in another thread.
+    are fused where they can be.
     """
 
     def __init__(
@@ -64,10 +63,10 @@ class Graphed:
             return self._call(inputs)
         key = tuple((tuple(t.shape), t.dtype) for t in inputs)
         self._calls[key] = self._calls.get(key, 0) + 1
-        if key in self._recordings and not self._outdated(self._recordings[key], inputs[0].device):
+        if key in self._recordings:
             return self._replay(self._recordings[key], inputs)
         cold = sum(self._calls.values()) <= _WARM_UP or self._calls[key] < _HABIT
-        if cold or len(self._recordings) - (key in self._recordings) >= _MOST:
+        if cold or len(self._recordings) >= _MOST:
             return self._beside(inputs)
         try:
             self._recordings[key] = self._record(inputs)
@@ -99,23 +98,18 @@ class Graphed:
     def _record(self, inputs: tuple[Tensor, ...]) -> _Recording:
         held = tuple(t.clone(memory_format=torch.preserve_format) for t in inputs)
         stream = self._side_stream(inputs[0].device)
-        fuses = self._fuses is not None and fused.get_ready(inputs[0].device, self._fuses)
+        if self._fuses is not None:
+            fused.get_ready(inputs[0].device, self._fuses)
         torch.cuda.synchronize()
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         # One pool for all shapes: only one of them runs at a time, and results are read at once.
-        # Other threads, one that compiles among them, may go on with what they do meanwhile.
+        # Other threads may go on with what they do meanwhile.
         alone = "thread_local"
         with torch.cuda.graph(graph, self._pool, stream, capture_error_mode=alone):
             outputs = self._call(held)
-        return _Recording(graph, held, outputs, fuses)
-
-    def _outdated(self, recording: _Recording, device: torch.device) -> bool:
-        """Tell whether a recording was made before the fused kernels were there, and they are."""
-        if self._fuses is None or recording.fused:
-            return False
-        return fused.get_ready(device, self._fuses)
+        return _Recording(graph, held, outputs)
 
     def _replay(self, recording: _Recording, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         for held, given in zip(recording.inputs, inputs, strict=True):

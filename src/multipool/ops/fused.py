@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import threading
 from types import ModuleType
 
 import torch
@@ -23,30 +22,19 @@ _log = logging.getLogger("multipool")
 _ROWS, _WIDE = 64, 32  # a block of activations
 _ALIKE = 16  # the kernels are for channels that come in multiples of this
 _known: dict[tuple[torch.device, torch.dtype], ModuleType | None] = {}
-_compiling: dict[tuple[torch.device, torch.dtype], threading.Thread] = {}
-_lock = threading.Lock()
 
 
-def get_ready(device: torch.device, dtype: torch.dtype, wait: bool = False) -> bool:
-    """Return whether there are kernels; if nobody has asked before, begin to compile them.
+def get_ready(device: torch.device, dtype: torch.dtype) -> bool:
+    """Return whether there are kernels; whoever asks first waits until they are compiled.
 
-    That takes seconds the first time on a machine, so another thread does it and plain kernels
-    serve meanwhile, unless the caller wants to ``wait``.
+    That takes seconds the first time on a machine; then Triton has them on disk.
     """
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
     key = (device, dtype)
-    if key in _known:
-        return _known[key] is not None
-    with _lock:
-        if key not in _compiling:
-            _compiling[key] = threading.Thread(target=_compile, args=key)
-            _compiling[key].start()
-        if wait:
-            _compiling[key].join()
-        if not _compiling[key].is_alive() and key not in _known:
-            _known[key] = _loaded(device, dtype)
-    return _known.get(key) is not None
+    if key not in _known:
+        _known[key] = _loaded(device, dtype)
+    return _known[key] is not None
 
 
 def moments(policy: Policy, x: Tensor, state: LayerState) -> tuple[Tensor, Tensor] | None:
@@ -136,29 +124,6 @@ def _kernels(x: Tensor) -> ModuleType:
     found = _known[x.device, x.dtype]
     assert found is not None  # _usable() was asked
     return found
-
-
-def _compile(device: torch.device, dtype: torch.dtype) -> None:
-    """Compile the kernels without a touch of the device: somebody may be recording.
-
-    What goes wrong here goes wrong again, and is dealt with, when they are loaded.
-    """
-    if not _wanted(device):
-        return
-    try:
-        torch.cuda.set_device(device)
-        found = importlib.import_module("multipool.ops.kernels")
-        x, vector = dtype, torch.float32
-        block = {"ROWS": _ROWS, "WIDE": _WIDE, "grid": (1,)}
-        for each in (False, True):
-            found.normalise.warmup(
-                x, x, x, vector, vector, vector, vector, 1e-5, 0.0, 0, 1, _ALIKE, 1, 1,
-                EACH=each, **block,
-            )  # fmt: skip
-        found.sum_parts.warmup(x, vector, vector, vector, 1, _ALIKE, 1, 1, 0, **block)
-        found.move.warmup(*[vector] * 8, 1.0, _ALIKE, WIDE=_WIDE, grid=(1,))
-    except Exception as error:
-        _log.debug("kernels were not compiled ahead: %s", error)
 
 
 def _loaded(device: torch.device, dtype: torch.dtype) -> ModuleType | None:
