@@ -72,6 +72,7 @@ WITHOUT_ROWS: dict[Key, str] = {
 
 # Pages whose tables are measurements in place, each with its command beside it.
 PAGES_WITHOUT_ROWS: dict[str, str] = {
+    "docs/guides/serve.md": "latencies, bytes and faults, each with its command; no errors",
     "docs/notebook/verified.md": "others' code beside ours; the runs were compared and not kept",
     "docs/reference/weights.md": "the shipped model's error is in the header of its file",
     "docs/compare.md": "its small comparison is made again by its command, from embedded data",

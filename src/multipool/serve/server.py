@@ -108,3 +108,5 @@ def _log_json(requests: bool) -> None:
         logger.handlers[:], logger.propagate = [handler], False
         logger.setLevel(logging.INFO)
     logging.getLogger("multipool.serve.request").disabled = not requests
+    # What is wrong with a form is told to its sender, and nobody else.
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
