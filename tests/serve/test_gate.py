@@ -43,13 +43,14 @@ def test_with_a_token_every_other_word_is_refused(given):
     assert Access(TOKEN).problem("/predict", headers) is None
 
 
-def test_the_token_is_asked_for_on_every_route_but_health(serving):
+def test_the_token_is_asked_for_on_every_route_but_health_and_the_page(serving):
     async def work(service, client):
         routes = {r.path for r in client._transport.app.routes if hasattr(r, "path")}
         routes |= {"/v2/models/tiny/infer", "/nothing", "/api/streams/x"}
         for path in sorted(routes):
             found = await client.request("GET", path)
-            assert (found.status_code == 401) == (not path.startswith("/v2/health")), path
+            free = path == "/" or path.startswith("/v2/health")
+            assert (found.status_code == 401) == (not free), path
             if found.status_code == 401:
                 assert found.headers["www-authenticate"] == "Bearer"
                 assert "Authorization" in found.json()["error"]

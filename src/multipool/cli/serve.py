@@ -128,6 +128,7 @@ def what_to_try(card: ModelCard, listening: Listening, state_dir: Path) -> str:
     return "\n".join(
         [
             f"serving {card.name} with {card.method} at {base}, streams kept in {state_dir}; try:",
+            f"  {base}/ in a browser",
             f"  curl{token} {base}/v2/models/{card.name}",
             f"  curl{token} --data-binary @picture.png '{base}/predict?stream=camera-1'",
             f"  curl{token} -F image=@picture.jpg '{base}/predict?stream=camera-1&top=3'",

@@ -15,6 +15,7 @@ from multipool.serve.card import ModelCard
 from multipool.serve.desk import Desk, refused
 from multipool.serve.gate import Access, Gate
 from multipool.serve.infer import infer_routes
+from multipool.serve.page import page_routes
 from multipool.serve.predict import predict_routes
 from multipool.serve.refusal import Refusal, shown
 from multipool.serve.service import Service
@@ -44,7 +45,7 @@ def make_app(service: Service, card: ModelCard, access: Access = Access()) -> Fa
         lifespan=lifespan,
     )
     desk = Desk(service, card)
-    for routes in (infer_routes(desk), predict_routes(desk), api_routes(desk)):
+    for routes in (infer_routes(desk), predict_routes(desk), api_routes(desk), page_routes()):
         app.include_router(routes)
     most = service.serving.limits.max_requests
     app.add_middleware(Gate, access=access, metrics=service.metrics, most=most)

@@ -12,7 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from multipool.serve.metrics import Metrics
 
-OPEN = frozenset({"/v2/health/live", "/v2/health/ready"})  # what load balancers ask
+# What load balancers ask, and the page, which asks for the token itself.
+OPEN = frozenset({"/v2/health/live", "/v2/health/ready", "/"})
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _log = logging.getLogger("multipool.serve.request")
 

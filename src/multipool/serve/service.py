@@ -86,6 +86,7 @@ class Service:
     async def snapshot(self, name: str) -> None:
         """Save a stream now."""
         await self.chore(name, self.keeper.save)
+        self.events.add("snapshot", name)
 
     async def reset(self, name: str) -> None:
         """Begin a stream anew."""
