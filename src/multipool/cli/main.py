@@ -166,7 +166,7 @@ def _with_option(sentence: str, given: Sequence[str]) -> str:
     known = {flag for param in command.params for flag in param.opts}
     first, _, rest = sentence.partition(" ")
     option = f"--{first.replace('_', '-')}"
-    return f"{option} {rest}" if option in known else sentence
+    return f"{option} {rest}" if option in known and rest.startswith("must ") else sentence
 
 
 def _stand_in(name: str) -> Any:  # noqa: ANN401
