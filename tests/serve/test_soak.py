@@ -18,4 +18,5 @@ def test_64_streams_for_ten_minutes(tmp_path):
     print(out.answers, "answers, p50 and p99 in ms:", out.percentile(0.5), out.percentile(0.99))
     assert (out.wrong, out.lost) == (0, 0)
     third = len(out.memory) // 3
-    assert np.mean(out.memory[-3:]) < 1.1 * np.mean(out.memory[third : third + 3])
+    # A stream may still open a pool or two, of 1 MiB each; nothing else may grow.
+    assert np.mean(out.memory[-3:]) < np.mean(out.memory[third : third + 3]) + 2 * 64
