@@ -7,8 +7,8 @@ from dataclasses import fields
 
 import pytest
 
-from multipool.bench.report.rerun import command
 from multipool.bench.run.experiment import Experiment
+from multipool.bench.run.rerun import command
 from multipool.bench.run.result import VARYING, Result
 
 SMALL = ("--batch-size", 8, "--device", "cpu")

@@ -7,9 +7,9 @@ import numpy as np
 from PIL import Image
 from reader import Reader
 
-from multipool.bench.report.rerun import command
 from multipool.bench.report.summary import sections
 from multipool.bench.run import result as results
+from multipool.bench.run.rerun import command
 from multipool.bench.sweep import grid
 from multipool.data import load
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from multipool.bench.report.rerun import command
 from multipool.bench.run.experiment import Experiment
+from multipool.bench.run.rerun import command
 from multipool.bench.run.result import FILE, Result
 from multipool.bench.run.runner import CHECKPOINT_EVERY, Interrupted, NotWrittenError, run
 from multipool.cli import options as o

@@ -10,10 +10,10 @@ from multipool.bench.report import page
 from multipool.bench.report.diagnose_figures import live_pictures
 from multipool.bench.report.figures import INK, RULE, Picture, pictures
 from multipool.bench.report.pools import pool_pictures, pool_table
-from multipool.bench.report.rerun import command
 from multipool.bench.report.summary import CONTEXT, NO_MEMORY, Row, Section, sections
 from multipool.bench.report.text import gain_text, number, rough
 from multipool.bench.report.verdict import over_source, verdict
+from multipool.bench.run.rerun import command
 from multipool.bench.run.result import Result, find, read_each
 from multipool.core import write_text
 

@@ -5,8 +5,8 @@ import shlex
 
 import pytest
 
-from multipool.bench.report.rerun import command
 from multipool.bench.run.experiment import Experiment
+from multipool.bench.run.rerun import command
 
 
 @pytest.mark.parametrize(
