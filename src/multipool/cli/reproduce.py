@@ -23,9 +23,11 @@ from multipool.bench.paper import (
     reproduce,
     title,
 )
+from multipool.bench.recheck import Places
 from multipool.bench.sweep import Options, Plan, make_plan
 from multipool.bench.sweep.local import default_workers
 from multipool.cli import options as o
+from multipool.cli.check import check_rows
 from multipool.cli.console import print_json, say, table
 from multipool.cli.sweep import Threads, Workers, watching
 
@@ -79,6 +81,23 @@ _COLLECT = Annotated[
     bool, typer.Option("--collect", help="Run nothing; show what is in --out already.")
 ]
 
+_CHECK = Annotated[
+    Path | None,
+    typer.Option(
+        "--check",
+        metavar="FILE",
+        help="Run the rows of a result.json or a CSV table again; say whether they agree.",
+    ),
+]
+_ROW = Annotated[int | None, typer.Option(metavar="N", help="With --check: this row, from 1 on.")]
+_MODEL = Annotated[
+    str | None,
+    typer.Option(metavar="FILE.py:NAME", help="With --check: the model of one's own, if it was."),
+]
+_CLASSES = Annotated[
+    str | None, typer.Option(metavar="FILE", help="With --check: the list of classes, if any.")
+]
+
 
 @app.command(epilog=EXAMPLE)
 def main(
@@ -97,17 +116,28 @@ def main(
     out: _OUT = Path("multipool-paper"),
     plan: _PLAN = None,
     collect: _COLLECT = False,
+    check: _CHECK = None,
+    row: _ROW = None,
+    model: _MODEL = None,
+    classes: _CLASSES = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
     """Make tables and figures of the paper again, and set them beside the paper's numbers.
 
     Runs lie in DIR/runs and are made once, whichever id asks for them; a folder made elsewhere is
-    recognised. Exits with 1 if a run failed.
+    recognised. With --check, run rows that are there again. Exits with 1 if a run failed or a
+    row does not agree.
     """
     if list_ids:
         _show_ids(json)
         return
+    if check is not None:
+        files = [w if Path(w).exists() else w.rpartition("=")[2] for w in weights or []]
+        check_rows(check, row, Places(files, data_dir, model, classes, device), json, quiet)
+        return
+    if row is not None or model is not None or classes is not None:
+        raise ValueError("--row, --model and --classes are for --check FILE, which is not there")
     if not ids:
         raise ValueError(
             f"reproduce needs an id, got none; choose of: {', '.join([*TARGETS, ALL])}"

@@ -38,6 +38,7 @@ class AssembledDataset:
     lazy: bool = False
     labelled: bool = True  # else all labels are 0, which means nothing
     outputs: tuple[int, ...] | None = None  # of the model, in label order; None: all of them
+    resize: str | None = None  # what is done to a picture that has another size, in words
     path_of: Callable[[str, int], str] | None = None  # the file of a row, where it has one
 
     def labels(self, domain: str) -> Ints:

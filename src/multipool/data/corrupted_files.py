@@ -62,6 +62,7 @@ def official_files(
         name=name,
         num_classes=len(classes),
         size=framing.size,
+        resize=framing.describe(),
         domains=domains,
         labels_of=lambda domain: files(domain).labels,
         read=read,

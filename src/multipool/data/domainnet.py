@@ -46,6 +46,7 @@ def domainnet126(options: DataOptions = DataOptions()) -> AssembledDataset:
         name=name,
         num_classes=NUM_CLASSES,
         size=FRAMING.size,
+        resize=FRAMING.describe(),
         domains=domains,
         labels_of=lambda domain: files(domain).labels,
         read=lambda domain, severity, rows: files(domain).read(rows),

@@ -41,6 +41,15 @@ class Framing:
     scale: int
     square: bool = False
 
+    def describe(self) -> str:
+        """Return what is done to a picture in words.
+
+        >>> Framing(224, 256).describe()
+        'shorter side to 256, centre 224 x 224, bilinear'
+        """
+        sides = "both sides" if self.square else "shorter side"
+        return f"{sides} to {self.scale}, centre {self.size} x {self.size}, bilinear"
+
 
 class FileImages:
     """Picture files under one folder, with labels; rows are decoded when asked for."""

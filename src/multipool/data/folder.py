@@ -57,11 +57,11 @@ def folder(options: DataOptions = DataOptions()) -> AssembledDataset:
     if labelled and len(classes) < 2:
         raise ValueError(f"{root} must have at least 2 class folders, got {len(classes)}")
     size = options.size or DEFAULT_SIZE
+    framing = Framing(size, size)
 
     @cache
     def files(domain: str, severity: int) -> FileImages:
         place = _place(root, domain, severity, levels)
-        framing = Framing(size, size)
         if labelled or domain == SOURCE:
             return class_folders(place, classes, framing)
         names = _images(place)
@@ -85,6 +85,7 @@ def folder(options: DataOptions = DataOptions()) -> AssembledDataset:
         name="folder",
         num_classes=len(classes),  # 0: there are neither class folders nor a list
         size=size,
+        resize=framing.describe(),
         domains=domains,
         labels_of=lambda domain: files(domain, options.severity).labels,
         read=lambda domain, severity, rows: files(domain, severity or options.severity).read(rows),

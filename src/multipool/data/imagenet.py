@@ -48,6 +48,7 @@ def imagenet_c(options: DataOptions = DataOptions()) -> AssembledDataset:
         name=name,
         num_classes=len(classes),
         size=FRAMING.size,
+        resize=FRAMING.describe(),
         domains=corruptions(options.domains),
         labels_of=lambda domain: files.labels,
         read=FileCopies(files, cache_folder(options.cache_dir) / name, options.seed),

@@ -53,6 +53,7 @@ def tiny_imagenet_c(options: DataOptions = DataOptions()) -> AssembledDataset:
         name=name,
         num_classes=len(classes),
         size=FRAMING.size,
+        resize=FRAMING.describe(),
         domains=corruptions(options.domains),
         labels_of=lambda domain: test.labels,
         read=CorruptedCopies(clean, cached / name, options.seed),

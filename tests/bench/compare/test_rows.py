@@ -13,8 +13,15 @@ def test_what_is_written_is_read_back(rows, tmp_path, row):
     assert read_rows(path) == rows
     first = path.read_text().splitlines()[0]
     assert first == (
-        "kind,dataset,model,method,memory,seed,error,undecoded_error,images_per_second"
+        "kind,dataset,model,method,memory,seed,error,undecoded_error,images_per_second,certificate"
     )
+
+
+def test_tables_from_before_there_were_certificates_are_read(rows, tmp_path):
+    path = write_rows(rows, tmp_path)
+    lines = [line.rpartition(",")[0] for line in path.read_text().splitlines()]
+    path.write_text("\n".join(lines) + "\n")
+    assert read_rows(path) == rows
 
 
 def test_scores_are_with_or_without_the_decoder(row):

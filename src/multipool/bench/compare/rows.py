@@ -11,6 +11,7 @@ from pathlib import Path
 from multipool.bench.compare.entrant import Entrant, label
 from multipool.bench.compare.kind import Kind
 from multipool.bench.compare.regret import Score
+from multipool.bench.run.certificate import pack
 from multipool.bench.run.result import Result
 from multipool.core import brief, printable, write_csv
 
@@ -33,6 +34,7 @@ class Row:
     error: float | None
     undecoded_error: float | None
     images_per_second: float | None
+    certificate: str = ""  # as ``pack`` writes it; older tables have none
 
     @property
     def column(self) -> str:
@@ -59,6 +61,7 @@ def row_of(kind: Kind, entrant: Entrant, result: Result) -> Row:
         error=None if undecoded is None else result.error,
         undecoded_error=result.error if undecoded is None else undecoded,
         images_per_second=result.samples_per_second,
+        certificate=pack([result.certificate]),
     )
 
 
@@ -87,7 +90,7 @@ def read_rows(path: str | Path) -> list[Row]:
     names = [part.name for part in dataclasses.fields(Row)]
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        if list(reader.fieldnames or []) != names:
+        if list(reader.fieldnames or []) not in (names, names[:-1]):
             raise ValueError(
                 f"{path} is no table of multipool compare: its first line must be {','.join(names)}"
             )
@@ -105,6 +108,7 @@ def _row(line: dict[str, str], where: str) -> Row:
             error=_number(line["error"]),
             undecoded_error=_number(line["undecoded_error"]),
             images_per_second=_number(line["images_per_second"]),
+            certificate=line.get("certificate", "").strip(),
         )
     except (TypeError, ValueError, AttributeError) as error:  # a short line has None at its end
         raise ValueError(f"{where} is no line of multipool compare: {brief(error)}") from None

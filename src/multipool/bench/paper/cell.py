@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from multipool.bench.paper.case import Case, Found
 from multipool.bench.paper.published import Published
 from multipool.bench.report.summary import Gain
+from multipool.bench.run.certificate import Certificate
 from multipool.bench.run.result import Result
 
 STREAM = 150_000  # images of the paper's CIFAR streams: its times are those of so many
@@ -42,6 +43,8 @@ class Cell:
     paper_gain: float | None = None  # the paper's difference between the two rows
     least: bool = False  # the least over the seeds counts, not the mean
     dataset: str = ""  # that ours was measured on
+    measure: str = ""  # of a run; "": it follows from other numbers
+    certificates: tuple[Certificate, ...] = ()  # of the runs, in order of ``values``
 
     @property
     def ours(self) -> float | None:
@@ -73,13 +76,18 @@ def fill(entries: Iterable[TableEntry], found: Found, paper: Published) -> list[
     """Return a cell for every entry."""
     entries = list(entries)
     read: dict[int, dict[int, Result]] = {}
-    values = {}
+    values, kept = {}, {}
     for entry in entries:
         runs = read.setdefault(id(entry.case), found.runs(entry.case))
         numbers = {seed: measured(run, entry.measure) for seed, run in runs.items()}
         values[_key(entry)] = {s: v for s, v in numbers.items() if v is not None}
+        kept[_key(entry)] = tuple(runs[seed].certificate for seed in values[_key(entry)])
     place = found.setting.dataset
-    return [_cell(entry, values, paper, place(entry.case.dataset)) for entry in entries]
+    cells = [_cell(entry, values, paper, place(entry.case.dataset)) for entry in entries]
+    return [
+        replace(cell, measure=entry.measure, certificates=kept[_key(entry)])
+        for entry, cell in zip(entries, cells, strict=True)
+    ]
 
 
 def _cell(

@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from multipool.bench.paper.cell import Cell
 from multipool.bench.paper.layout import Block, blocks
 from multipool.bench.paper.setting import Setting
+from multipool.bench.run.certificate import pack
 from multipool.bench.run.result import Result
 from multipool.core import write_csv, write_text
 
@@ -123,6 +124,8 @@ def _line(report: Reproduction, cell: Cell) -> dict[str, object]:
         "standard error": None if gain is None else _rounded(gain.error),
         "paper's difference": _rounded(cell.paper_gain),
         "by seed": " ".join(f"{s}:{_rounded(v)}" for s, v in cell.values.items()),
+        "measure": cell.measure,
+        "certificate": pack(cell.certificates),
     }
 
 

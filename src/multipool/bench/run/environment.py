@@ -6,6 +6,8 @@ import importlib.metadata
 import os
 import platform
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import torch
 
@@ -44,6 +46,12 @@ def host(device: torch.device) -> dict[str, object]:
     return facts
 
 
+def machine(device: torch.device) -> dict[str, object]:
+    """Return what decides how sums are rounded: processor, device and number of threads."""
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return {"processor": _processor(), "device": gpu, "threads": torch.get_num_threads()}
+
+
 def resolve(device: str) -> torch.device:
     """Return the device meant by a name; "auto" is the GPU where there is one.
 
@@ -74,6 +82,16 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
+
+
+def _processor() -> str:
+    """Return the processor's model where the system tells it, else its architecture."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            name, _, model = line.partition(":")
+            if name.strip() == "model name":
+                return model.strip()
+    return platform.processor() or platform.machine()
 
 
 def _peak_bytes() -> int:

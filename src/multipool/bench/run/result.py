@@ -44,6 +44,7 @@ class Result:
     pools: Mapping[str, Any] | None = None  # of methods that keep pools
     diagnostics: list[dict[str, Any]] = field(default_factory=list)  # of run --diagnose
     weights: Mapping[str, str] = field(default_factory=dict)
+    certificate: Mapping[str, Any] = field(default_factory=dict)  # of older versions: none
     notes: list[str] = field(default_factory=list)
     timing: Mapping[str, float] = field(default_factory=dict)
     host: Mapping[str, Any] = field(default_factory=dict)
@@ -176,6 +177,7 @@ _KINDS: dict[str, Kind] = {
     "pools": _maybe(_table(_anything, trace=_all(_table(_whole, samples=_whole, pool=_whole)))),
     "diagnostics": _all(_point),
     "weights": _table(_text),
+    "certificate": _table(_anything),
     "notes": _all(_text),
     "timing": _table(_number),
     "host": _table(_anything),

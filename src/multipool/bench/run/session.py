@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from multipool import methods
+from multipool.bench.run.certificate import certify
 from multipool.bench.run.checkpoint import Checkpoint, other_weights, part
 from multipool.bench.run.environment import host, versions, wait
 from multipool.bench.run.experiment import Experiment, needs_source
@@ -58,6 +59,7 @@ class Session:
             torch.cuda.reset_peak_memory_stats(device)
         tell("dataset and model")
         loaded = loader.both(experiment, device)
+        self._loaded = loaded
         dataset, model = loaded.dataset, loaded.model
         self.weights = {"name": experiment.weights_name(), "digest": loaded.digest}
         self.notes: list[str] = list(loaded.notes)
@@ -253,6 +255,7 @@ class Session:
             pools=self._pools(),
             diagnostics=[] if self.live is None else self.live.points,
             weights=self.weights,
+            certificate=self._certificate(),
             notes=self.notes,
             timing=timing,
             host=host(self.device),
@@ -270,6 +273,10 @@ class Session:
         """Return the mean over the domains seen."""
         errors = tally.group_errors().reshape(self.rounds, -1)
         return mean([error for error in means(errors.T) if error is not None])
+
+    def _certificate(self) -> dict[str, Any]:
+        model, dataset = self._loaded.model, self._loaded.dataset
+        return certify(self.experiment, self.weights, model, dataset, self.stream, self.device)
 
     def _pools(self) -> dict[str, Any] | None:
         """Return what became of the pools, and which was active when."""

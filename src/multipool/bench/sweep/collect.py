@@ -10,6 +10,7 @@ from typing import Any
 
 from multipool.bench.report.summary import NO_MEMORY, Row, Section, paired, sections
 from multipool.bench.run import result as results
+from multipool.bench.run.certificate import pack, portable
 from multipool.bench.run.result import Result
 from multipool.bench.sweep.planned import RUNS, label_of
 from multipool.core import write_csv
@@ -64,6 +65,7 @@ def run_lines(found: Sequence[tuple[Path, Result]]) -> list[Line]:
         line |= {name: run.counts.get(name) for name in _COUNTS}
         line |= {"memory samples": (run.memory or {}).get("size")}
         line |= {key: run.host.get(key) for key in ("peak_memory_mib", "gpu_peak_memory_mib")}
+        line |= {"certificate": pack([run.certificate])}
         lines.append(line)
     return lines
 
@@ -76,6 +78,7 @@ def summary_lines(section: Section, labels: dict[str, str]) -> Iterator[Line]:
         line |= {"std": _rounded(row.std), "samples a second": _rounded(row.speed, 1)}
         line |= {"memory us a sample": _rounded(row.memory_cost, 2)}
         line |= {f"error {name}": _rounded(row.domain_error(name)) for name in section.domains}
+        line |= {"certificate": pack(run.certificate for run in row.runs)}
         yield line
 
 
@@ -118,7 +121,10 @@ def _names(row: Row, labels: dict[str, str]) -> Line:
 
 
 def _flat(settings: Any) -> Line:  # noqa: ANN401
-    flat = {k: v for k, v in settings.items() if k not in ("options", "memory_options")}
+    # Tables are handed around: they name files, not the folders of a machine.
+    left_out = ("options", "memory_options", "data_dir")
+    flat = {k: v for k, v in settings.items() if k not in left_out}
+    flat |= {k: portable(flat[k]) for k in ("weights", "model", "classes") if flat.get(k)}
     flat |= {f"set.{k}": v for k, v in settings.get("options", {}).items()}
     return flat | {f"set.memory.{k}": v for k, v in settings.get("memory_options", {}).items()}
 
