@@ -14,10 +14,9 @@ from multipool.core import brief, lookup, read_tensors, unknown, write_tensors
 from multipool.models.hubs import SPELLINGS, foreign, is_foreign
 from multipool.models.normalise import Normalise, Normalised
 from multipool.models.pickled import look_through
+from multipool.models.recognise import recognise, take_normalisation, with_counters
 from multipool.models.table import MODELS, SHIPPED, skeleton, with_normalisation
 
-# RobustBench's AugMix models carry their normalisation in the state dict under these names.
-_MEAN, _STD = "mu", "sigma"
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net")
 _PREFIXES = ("module.", "model.")
 
@@ -30,7 +29,8 @@ def load(
     Args:
         source: a file of weights or a name, see below.
         num_classes: checked if given.
-        architecture: what a file without metadata is loaded as.
+        architecture: what a file without metadata is loaded as; left out: the only entry of
+            ``MODELS`` with its names and shapes.
 
     Example:
         >>> import torch
@@ -38,7 +38,7 @@ def load(
         torch.Size([2, 100])
 
     ``source`` is a ``.safetensors`` file that names its architecture; a state dict (``.pt``,
-    ``.pth``, or a file without metadata) together with ``architecture``, of ``MODELS`` or like
+    ``.pth``, or a file without metadata), of ``MODELS`` or together with an ``architecture`` like
     ``timm:NAME``; a name in ``SHIPPED``; ``timm:NAME``, ``torchvision:NAME``, ``hf:NAME`` (or a
     folder), ``robustbench:NAME`` where that package is installed; or ``FILE.py:FUNCTION``, which
     is run. Half-precision files become float32.
@@ -105,23 +105,21 @@ def _assemble(
     architecture: str | None,
 ) -> nn.Module:
     """Return the model that the tensors and metadata of ``path`` describe."""
-    name = architecture or metadata.get("architecture")
-    if name is None:
-        raise ValueError(
-            f"{path} does not say its architecture; pass architecture=, one of: {', '.join(MODELS)}"
-        )
+    stored_mean, stored_std = take_normalisation(tensors)
+    name = architecture or metadata.get("architecture") or recognise(path, tensors)
     if architecture is None and name not in MODELS:
         known = ", ".join(MODELS)
         raise ValueError(f"{path} is of an unknown architecture, {brief(name)!r}; known: {known}")
     head = f"{lookup(MODELS, name, 'model').head}.bias"
-    mean = _numbers(path, metadata, "mean", tensors.pop(_MEAN, None))
-    std = _numbers(path, metadata, "std", tensors.pop(_STD, None))
+    mean = _numbers(path, metadata, "mean", stored_mean)
+    std = _numbers(path, metadata, "std", stored_std)
     if head not in tensors or tensors[head].ndim != 1:
         raise ValueError(f"{path} does not fit {name}: it has no '{head}'")
     found = len(tensors[head])
     if num_classes not in (None, found):
         raise ValueError(f"{path} has {found} classes, expected {num_classes}")
     model = skeleton(name, found)
+    tensors = with_counters(model.state_dict(), tensors)
     _check_fit(path, name, model.state_dict(), tensors)
     full = {k: _full(v) for k, v in tensors.items()}
     _check_values(path, model.state_dict(), full)
@@ -240,6 +238,7 @@ def _read_checkpoint(path: Path) -> dict[str, Tensor]:
         raise ValueError(f"{path} holds {type(content).__name__}, expected a state dict of tensors")
     tensors = {str(key): value for key, value in content.items()}
     for prefix in _PREFIXES:
-        if tensors and all(key.startswith(prefix) for key in tensors):
+        own = [key for key in tensors if not key.startswith("normalize.")]
+        if own and all(key.startswith(prefix) for key in own):
             tensors = {key.removeprefix(prefix): value for key, value in tensors.items()}
     return tensors
