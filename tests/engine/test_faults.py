@@ -14,7 +14,7 @@ BANKS = ("mcm", "mcm+", "fifo")
 CASES = [(name, None) for name in METHODS] + [(name, "mcm") for name in MEMORY_METHODS]
 EVERY_CASE = CASES + [(name, bank) for name in MEMORY_METHODS for bank in BANKS[1:]]
 # No gradient and no view to break.
-NOTHING_LEARNED = ("multipool", "source", "bn", "lame", "neo", "unmix-tns")
+NOTHING_LEARNED = ("multipool", "source", "bn", "lame", "neo", "unmix-tns", "membn")
 # Take no step where no sample is worth it.
 SELECTIVE = ("eata", "rdumb", "mecta", "deyo", "reservoir")
 OPTIONS = {"cotta": {"confidence": 1.0, "views": 4}}  # views in every batch

@@ -9,7 +9,7 @@ from multipool.methods import METHODS, adapt
 from multipool.ops import Network
 
 # Those that learn from what they predict; the others cannot collapse, so nobody looks.
-_CALM = ("multipool", "source", "bn", "lame", "neo", "unmix-tns")
+_CALM = ("multipool", "source", "bn", "lame", "neo", "unmix-tns", "membn")
 WATCHED = [name for name in METHODS if name not in _CALM]
 
 

@@ -17,6 +17,7 @@ from multipool.methods.eata import EATA
 from multipool.methods.ecotta import EcoTTA
 from multipool.methods.lame import LAME
 from multipool.methods.mecta import MECTA
+from multipool.methods.membn import MemBN
 from multipool.methods.multipool import MultiPool
 from multipool.methods.neo import NEO
 from multipool.methods.note import NOTE
@@ -62,6 +63,7 @@ BUILT_IN: dict[str, type[Method]] = {
     "reservoir": Reservoir,
     "adacontrast": AdaContrast,
     "ecotta": EcoTTA,
+    "membn": MemBN,
 }
 
 

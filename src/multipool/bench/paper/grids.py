@@ -49,6 +49,8 @@ PLAIN: Mapping[str, Case] = {
     "ReservoirTTA": Case("reservoir"),
     "AdaContrast": Case("adacontrast"),
     "EcoTTA": Case("ecotta"),
+    "MemBN": Case("membn"),
+    "TENT with COME": Case("tent", options={"loss": "come"}),
 }
 PIXEL_THRESHOLDS = (0.1, 0.3, 0.5, 0.7)
 FEATURE_THRESHOLDS = (2.5, 5.0, 10.0, 12.5, 15.0, 17.5, 20.0)

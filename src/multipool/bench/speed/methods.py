@@ -40,6 +40,7 @@ PASSES: dict[str, tuple[int, int, int]] = {
     "tribe": (1, 1, 2),
     "petta": (1, 2, 2),
     "unmix-tns": (0, 1, 0),
+    "membn": (0, 1, 0),
     "sar": (0, 0, 2),
 }
 
