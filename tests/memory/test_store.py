@@ -114,13 +114,27 @@ def test_it_takes_all_its_images_and_little_more(storage, bytes_a_number):
     for batch in drifting(30):
         memory.add(*batch)
     assert len(memory.clusters) == 5
-    images = 5 * 64 * 3 * 6 * 6 * bytes_a_number
-    assert images <= memory.nbytes <= images + 128 * 5 * 64
-    assert memory._store.nbytes == images
+    image = 3 * 6 * 6 * bytes_a_number
+    assert len(memory) * image <= memory._store.nbytes <= 5 * 64 * image
+    assert memory.nbytes - memory._store.nbytes <= 128 * 5 * 64
+
+
+def test_a_bank_of_few_images_takes_little_until_more_come():
+    memory = MultiClusterMemory(100)
+    sizes = []
+    for batch in drifting(30):
+        memory.add(*batch)
+        sizes.append(memory._store.nbytes)
+    assert sizes[0] < sizes[-1] / 2
+    assert sizes == sorted(sizes)
+    assert sizes[-1] <= 5 * 64 * 3 * 6 * 6
+    again = MultiClusterMemory(100)
+    again.load_state_dict(memory.state_dict())
+    same_state(again.state_dict(), memory.state_dict())
 
 
 def test_the_cost_on_the_host_does_not_grow_with_the_stream():
-    memory = MultiClusterMemory(100)
+    memory = MultiClusterMemory(100, capacity=16)
     for batch in drifting(30):
         memory.add(*batch)
     before = memory.nbytes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -31,6 +30,7 @@ from multipool.decode.state import State, read
 
 _FLOOR = -80.0  # of log posteriors: exp of it is still a normal float32
 _PIECE = 512  # samples decoded at once, which bounds the space
+_HEATS = np.array(TEMPERATURES)[:, None]  # (T, 1)
 
 
 class SequenceDecoder:
@@ -120,21 +120,24 @@ class SequenceDecoder:
     def _decode(self, logits: Tensor) -> tuple[Tensor, State]:
         _check(logits, self.num_classes)
         state, answers = self._state, []
-        for piece in logits.detach().to("cpu", torch.float64).split(_PIECE):
-            if len(piece):
-                answer, state = advance(state, piece, self.window)
-                answers.append(torch.from_numpy(answer))
-        whole = torch.cat(answers) if answers else torch.empty(0, self.num_classes)
+        given: Array = logits.detach().to("cpu", torch.float64).numpy()
+        if not np.isfinite(given).all():
+            raise ValueError(
+                "logits must be finite, got NaN or infinity; mask or drop those samples"
+            )
+        for start in range(0, len(given), _PIECE):
+            answer, state = advance(state, given[start : start + _PIECE], self.window)
+            answers.append(answer)
+        whole = torch.from_numpy(np.concatenate(answers or [np.empty((0, self.num_classes))]))
         return whole.clamp(min=_FLOOR).to(logits.device, torch.float32), state
 
 
-def advance(state: State, logits: Tensor, window: int) -> tuple[Array, State]:
+def advance(state: State, logits: Array, window: int) -> tuple[Array, State]:
     """Return log posteriors ``(B, L)`` of float64 logits and the state after them."""
     # By numpy: torch wakes its threads for every small step, which costs more than the step.
-    given: Array = logits.numpy()
-    given = given - given.max(axis=1, keepdims=True)
+    given: Array = logits - logits.max(axis=1, keepdims=True)
     sure = discounted(state.sureness, sureness(given), window)
-    heats = np.array(TEMPERATURES)[:, None] / choose_factor(sure)
+    heats = _HEATS / choose_factor(sure)
     emissions = normalised(np.exp(given[:, None] / heats))  # (B, T, L)
     plain = np.ascontiguousarray(emissions[:, 0])
     state, before = _order(state, plain, window), state
@@ -157,8 +160,7 @@ def advance(state: State, logits: Tensor, window: int) -> tuple[Array, State]:
         answer = np.log(np.maximum(posterior, np.finfo(float).tiny))
     highest = np.exp(answer.max(axis=1))
     confidence = np.concatenate([before.confidence, highest])[-window:]
-    return answer, replace(
-        state,
+    return answer, state.changed(
         recent=np.concatenate([before.recent, emissions])[-LAGS:],
         filtered=np.concatenate([filtered, last])[-LAGS:],
         evidence=evidence,
@@ -180,8 +182,7 @@ def _order(state: State, plain: Array, window: int) -> State:
     marginal_evidence = discounted(state.marginal_evidence, np.log(match), window)
     short = np.log(agreements(same, plain.shape[1]))
     agreement = discounted(state.agreement, short, window)
-    return replace(
-        state,
+    return state.changed(
         marginal=shares[-1, 0] * state.marginal + shares[-1, 1:] @ plain,
         marginal_evidence=marginal_evidence,
         agreement=agreement,
@@ -200,5 +201,3 @@ def _check(logits: Tensor, classes: int) -> None:
     if logits.ndim != 2 or logits.shape[1] != classes:
         shape = tuple(logits.shape)
         raise ValueError(f"logits must have shape (B, {classes}), one row a sample, got {shape}")
-    if not logits.isfinite().all():
-        raise ValueError("logits must be finite, got NaN or infinity; mask or drop those samples")

@@ -15,6 +15,7 @@ _LONG = 4096  # samples over which that is asked
 _EVEN = 16  # samples' worth of the belief that all classes are alike
 _AGREE = 0.8  # stay probability of the short chains by which lags are compared
 _LEAD = 16.0  # nats by which a lag must be ahead of all else to be taken
+_BACK = PAST - np.arange(1, LAGS + 1)  # column of each lag in the first row of products
 
 
 def products(emissions: Array, past: Array) -> Array:
@@ -24,8 +25,10 @@ def products(emissions: Array, past: Array) -> Array:
 
 def _near(same: Array) -> Array:
     """Return e_t . e_(t-k) for each lag k, ``(B, K)``."""
+    if len(same) == 1:
+        return same.take(_BACK, axis=1)
     now = np.arange(len(same))[:, None]
-    return same[now, now + PAST - np.arange(1, LAGS + 1)]
+    return same[now, now + _BACK]
 
 
 def agreements(same: Array, classes: int) -> Array:
@@ -40,6 +43,11 @@ def unlike_strangers(same: Array, seen: int) -> tuple[Array, Array]:
     first is 0 in the mean, however biased or unsure the model is: it says the same of neighbours
     and of strangers. The first samples have no strangers yet and count as 0.
     """
+    if len(same) == 1:
+        if seen < PAST:
+            return np.zeros((1, LAGS)), np.zeros(1)
+        strange = same[:, :_STRANGERS].mean(axis=1)
+        return _near(same) - strange[:, None], same[:, PAST] - strange
     now = np.arange(len(same))
     strangers = same[now[:, None], now[:, None] + np.arange(_STRANGERS)].mean(axis=1)
     known = seen + now >= PAST
@@ -76,6 +84,9 @@ def running_mean(size: int, seen: int, window: int) -> Array:
     Column 0 is the mean before the batch, row t stands before sample t, row B after the batch.
     Each sample moves the mean by one over the samples seen, at most a window.
     """
+    if size == 1:
+        one = 1 / min(_EVEN + seen + 1, max(window, _EVEN))
+        return np.array([[1.0, 0.0], [1 - one, one]])
     rate = 1 / np.minimum(_EVEN + seen + 1 + np.arange(size), max(window, _EVEN))
     left = np.concatenate([[1.0], np.cumprod(1 - rate)])  # of the mean before the batch
     shares = np.tril(left[:, None] / left[1:] * rate, -1)
@@ -100,5 +111,7 @@ def choose_lag(lag: int, agreement: Array, marginal: float) -> int:
 def discounted(total: Array, terms: Array, window: int) -> Array:
     """Return a sum that forgets over ``window`` samples after the rows of ``terms``."""
     keep = 1 - 1 / window
+    if len(terms) == 1:  # a camera that sends image by image asks for this five times each
+        return np.asarray(keep * total + terms[0])
     powers = keep ** np.arange(len(terms) - 1, -1, -1)
     return np.asarray(keep ** len(terms) * total + np.tensordot(powers, terms, axes=1))

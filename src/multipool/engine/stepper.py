@@ -91,7 +91,8 @@ class Stepper:
             return logits, self.guard is None or is_finite(logits)
         with self._timed("predict"), torch.no_grad():
             prediction = self._predict(images)
-        if self.guard is not None and not is_finite(prediction.nearest):
+        decoded = self._decoded.logits is prediction.logits  # the decoder takes finite ones only
+        if self.guard is not None and not decoded and not is_finite(prediction.nearest):
             self.guard.skip()  # nothing is learned from what is no prediction
             return prediction.logits, False
         seen = self._numbers["seen"] + len(images)
@@ -121,12 +122,14 @@ class Stepper:
     def _predict(self, images: Tensor) -> Prediction:
         """Ask the method; banks are told what the decoder makes of it."""
         prediction = self.method.predict(images)
-        prediction = replace(prediction, logits=self._own(prediction.logits))
+        if self._overwritten:
+            prediction = replace(prediction, logits=self._own(prediction.logits))
         if self.decoder is None:
             return prediction
         # The decoder works on the host, and what it says goes to banks that decide there, too.
         on_host = prediction.host_logits()
-        prediction = replace(prediction, on_host=on_host)
+        if on_host is not prediction.on_host:
+            prediction = replace(prediction, on_host=on_host)
         if not is_finite(on_host):
             return prediction
         answer, state = self.decoder.ahead(on_host)

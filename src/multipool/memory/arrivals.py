@@ -85,8 +85,9 @@ def arrive(
     # a decoder says is on the host already.
     here = bool(given) and all(part.device.type == "cpu" for part in given)
     there = () if here else (part.to(device) for part in given)
-    copied = torch.cat((described.flatten(), *bounds, *there)).cpu()
-    packed = torch.cat((copied, *given)).numpy() if here else copied.numpy()
+    parts = (described.flatten(), *bounds, *there)
+    copied = (parts[0] if len(parts) == 1 else torch.cat(parts)).cpu().numpy()
+    packed = np.concatenate((copied, *map(plain, given))) if here else copied
 
     width = described.shape[1]
     vectors, rest = packed[: size * width].reshape(size, width), packed[size * width :]

@@ -49,7 +49,6 @@ class Compiled(Organiser):
 
     def _decide(self, arrivals: Arrivals) -> tuple[Whole, Whole]:
         o, held = self.options, self.holdings
-        # Made anew for each batch, as it is larger than what it is for.
         timely = np.zeros(1) if self._ageless else timeliness_by_age(o.capacity, o.age_weight)
         counted = np.zeros(len(_COUNTED), dtype=np.int64)
         written = np.empty((2, len(arrivals.labels)), dtype=np.int64)

@@ -110,6 +110,11 @@ class MultiClusterMemory:
         return Clusters.of(self._organiser.view())
 
     @property
+    def image_bytes(self) -> int:
+        """Bytes taken by images: those stored, and room for half as many more at the most."""
+        return self._store.nbytes
+
+    @property
     def nbytes(self) -> int:
         """Bytes taken by images and by all that is kept about them."""
         return self._store.nbytes + self._organiser.nbytes

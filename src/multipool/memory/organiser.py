@@ -82,7 +82,7 @@ class Organiser:
             slot = self._take(sample)
             if slot is not None:
                 written[slot] = row
-        del self._free, self._timely  # large, and quickly made again
+        del self._free, self._timely  # shared, or quickly made again
         return list(written), list(written.values())
 
     def _samples(self, arrivals: Arrivals) -> Iterator[Sample]:

@@ -6,6 +6,7 @@ A strategy then gets its score and the newcomer's, whose age is 0, and says whet
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -29,9 +30,11 @@ def timeliness(ages: NDArray[np.int64], capacity: int, age_weight: float) -> Arr
     return np.divide(age_weight, terms, out=terms)
 
 
+@functools.lru_cache(maxsize=4)  # one for all banks alike: each by itself is smaller than it
 def timeliness_by_age(capacity: int, age_weight: float) -> Array:
-    """Return the age term of H(x) for all ages from 0 on that differ in it."""
-    return timeliness(np.arange(SATURATED * capacity + 1, dtype=np.int64), capacity, age_weight)
+    """Return the age term of H(x) for all ages from 0 on that differ in it; to be read only."""
+    ages = np.arange(SATURATED * capacity + 1, dtype=np.int64)
+    return timeliness(ages, capacity, age_weight)
 
 
 def highest(scores: Array, serials: NDArray[np.int64], slots: NDArray[np.int64]) -> int:

@@ -1,4 +1,4 @@
-"""Where a bank's images lie: one preallocated tensor of slots on the images' device."""
+"""Where a bank's images lie: one tensor of slots on the images' device."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from multipool.core import as_float, check_range
 from multipool.memory.pixels import eight_bits, on_host, plain
 
 MOST_BYTES = 2**36  # of a buffer that a saved state may ask for
+_FIRST = 16  # slots that a buffer on a CPU begins with
 STORAGES = ("uint8", "float")
 Rows = NDArray[np.int64]
 Slots = Sequence[int] | Rows
@@ -23,12 +24,13 @@ class ImageStore:
     """``slots`` images, as 8-bit integers or as the float type of the first batch.
 
     The buffer is made at the first write and follows the images from then on: when they come on
-    another device, what is stored moves there.
+    another device, what is stored moves there. On a CPU it grows as slots are taken, the lowest
+    first, so that a bank of few images takes little; made on an accelerator it is whole at once.
     """
 
     def __init__(self, slots: int, storage: str) -> None:
         self.slots, self.storage = slots, storage
-        self.buffer: Tensor | None = None  # (slots, C, H, W)
+        self.buffer: Tensor | None = None  # (up to slots, C, H, W)
         self.dtype = torch.float32  # of the images handed out
         self._scale: Tensor | None = None  # 255 on the device, made once
 
@@ -52,16 +54,17 @@ class ImageStore:
 
     def allocate(self, shape: tuple[int, ...], device: torch.device) -> None:
         """Make an empty buffer for images of one shape."""
+        rows = min(self.slots, _FIRST) if device.type == "cpu" else self.slots
         kind = torch.uint8 if self.storage == "uint8" else self.dtype
         # An ordinary tensor even under inference_mode: it is written to outside of it, too.
         with torch.inference_mode(False):
-            self.buffer = torch.zeros(self.slots, *shape, dtype=kind, device=device)
+            self.buffer = torch.zeros(rows, *shape, dtype=kind, device=device)
 
     def write(self, slots: Slots, images: Tensor, rows: Slots) -> None:
         """Put ``images[rows]`` into ``slots``: one indexed write, on a CPU one a piece."""
-        buffer, images = self._made(), images.detach()
         if len(slots) == 0:
             return
+        buffer, images = self._grown(self._made(), int(max(slots)) + 1), images.detach()
         if not on_host(images):
             self._write_there(buffer, slots, images, rows)
             return
@@ -70,6 +73,16 @@ class ImageStore:
             images, chosen = _get(images.contiguous(), chosen), np.arange(len(rows), dtype=np.int64)
         stored = _bytes(self._stored(images, buffer.dtype).contiguous())
         _bytes(buffer)[places] = stored[chosen]
+
+    def _grown(self, buffer: Tensor, rows: int) -> Tensor:
+        """Return the buffer with room for so many images: as it is, or half as large again."""
+        if rows <= len(buffer):
+            return buffer
+        rows = min(self.slots, max(rows, len(buffer) + len(buffer) // 2))
+        with torch.inference_mode(False):
+            self.buffer = buffer.new_zeros(rows, *buffer.shape[1:])
+            self.buffer[: len(buffer)] = buffer
+        return self.buffer
 
     def _write_there(self, buffer: Tensor, slots: Slots, images: Tensor, rows: Slots) -> None:
         """Write on an accelerator, with one copy of indices to it."""
@@ -131,7 +144,7 @@ class ImageStore:
         self.dtype = dtype.dtype
         if 0 not in images.shape[1:]:
             self.allocate(tuple(images.shape[1:]), images.device)
-            self._made()[:members] = images.detach()
+            self._grown(self._made(), members)[:members] = images.detach()
 
     def clear(self) -> None:
         """Forget the images, their shape and their type."""

@@ -27,8 +27,20 @@ def instance_moments(x: Tensor, correction: int) -> tuple[Tensor, Tensor]:
     x = x.float()
     if positions(x) == 1:
         return x.flatten(1), torch.zeros_like(x.flatten(1))
+    if not torch.is_grad_enabled():
+        return _moments(x, correction)
     mean, var = _InstanceMoments.apply(x, correction)  # type: ignore[no-untyped-call]
     return mean, var
+
+
+def _moments(x: Tensor, correction: int) -> tuple[Tensor, Tensor]:
+    space = tuple(range(2, x.ndim))
+    if x.is_cuda:
+        var, mean = torch.var_mean(x, dim=space, correction=correction)
+        return mean, var
+    mean = x.mean(dim=space)
+    gap = x - _spread(mean, x)
+    return mean, gap.mul_(gap).sum(dim=space) / (positions(x) - correction)
 
 
 def normalise(x: Tensor, mean: Tensor, var: Tensor, state: LayerState) -> Tensor:
@@ -54,14 +66,8 @@ class _InstanceMoments(torch.autograd.Function):
         x: Tensor,
         correction: int,
     ) -> tuple[Tensor, Tensor]:
-        space = tuple(range(2, x.ndim))
         ctx.degrees = positions(x) - correction
-        if x.is_cuda:
-            var, mean = torch.var_mean(x, dim=space, correction=correction)
-        else:
-            mean = x.mean(dim=space)
-            gap = x - _spread(mean, x)
-            var = gap.mul_(gap).sum(dim=space) / ctx.degrees
+        mean, var = _moments(x, correction)
         ctx.save_for_backward(x, mean)
         return mean, var
 

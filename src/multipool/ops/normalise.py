@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def batch_norm(
     eps: float,
     training: bool = False,
 ) -> Tensor:
-    """Return ``F.batch_norm`` of ``(C,)`` vectors that may begin anywhere in a larger one.
+    """Return batch normalisation by ``(C,)`` vectors that may begin anywhere in a larger one.
 
     cuDNN reads four floats at once and faults on a vector that does not begin at a multiple of 16
     bytes, as one does behind a bias of ten classes. Such vectors are copied first.
@@ -75,7 +74,9 @@ def batch_norm(
     if _meets_cudnn(x):
         mean, var = (None if v is None else _aligned(v) for v in (mean, var))
         weight, bias = _aligned(weight), _aligned(bias)
-    return F.batch_norm(x, mean, var, weight, bias, training=training, eps=eps)
+    # What F.batch_norm calls after some questions, which take time where an image comes alone.
+    cudnn = torch.backends.cudnn.enabled
+    return torch.batch_norm(x, weight, bias, mean, var, training, 0.0, eps, cudnn)
 
 
 def _meets_cudnn(x: Tensor) -> bool:

@@ -52,7 +52,7 @@ class Norm(nn.Module):
         if len(plan) == 1:
             branch, policy, _ = plan[0]
             state = branch.layers[self.index]
-            if (found := fused.moments(policy, x, state)) is not None:
+            if x.is_cuda and (found := fused.moments(policy, x, state)) is not None:
                 return fused.normalised(x, *found, state, relu=relu, shortcut=shortcut)
             out = policy(x, state)
         else:
@@ -60,7 +60,9 @@ class Norm(nn.Module):
             out = torch.cat([p(part, b.layers[self.index]) for (b, p, _), part in parts])
         out = out if shortcut is None else out + shortcut
         # On the CPU in place, in half the time: the values are new and no backward reads them.
-        return F.relu(out, inplace=not out.is_cuda) if relu else out
+        if not relu:
+            return out
+        return torch.relu(out) if out.is_cuda else torch.relu_(out)
 
 
 class OwnNorm(nn.Module):
@@ -137,7 +139,7 @@ def compiled(body: nn.Module) -> Any:  # noqa: ANN401
 def activated(layer: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
     """Return ``relu(layer(x) + shortcut)``, of a steered layer with fewer passes over memory."""
     if isinstance(layer, Norm):
-        return layer(x, True, shortcut)
+        return layer.forward(x, True, shortcut)  # nothing hooks on to a layer of ours
     out: Tensor = layer(x)
     return F.relu(out if shortcut is None else out + shortcut)
 

@@ -100,7 +100,7 @@ def _ours(
         memory.add(images, uncertainty=uncertainty, labels=labels)
 
     times = _times(add, lambda: memory.retrieve(64), stream, repeats, device)
-    images = clusters * capacity * 3 * side * side
+    images = memory.image_bytes
     return MemoryRow(
         study, preset if study == "preset" else "multipool", side, batch, clusters, capacity,
         -(-before // batch) * batch, *times, images, memory.nbytes - images, way,

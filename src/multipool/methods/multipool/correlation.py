@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from multipool.methods.multipool.records import saved, sound
-from multipool.methods.multipool.rules import Floats, Ints
+from multipool.methods.multipool.rules import Floats, Ints, distinct
 
 _MEMORY = 1000.0  # images that are remembered
 _FIRST = 8.0  # sum of squares that a stream is thought correlated for, before any is seen
@@ -35,11 +35,11 @@ class Correlation:
     @property
     def degree(self) -> float:
         """How far the stream is correlated, 0 (random order) to 1 (runs of one class)."""
-        return float(np.clip(self.sums[1] / self.sums[0] / _FULL, 0.0, 1.0))
+        return min(max(float(self.sums[1] / self.sums[0] / _FULL), 0.0), 1.0)
 
     def add(self, predictions: Floats, pools: Ints) -> None:
         """Take probabilities ``(B, L)`` in stream order, and the pool of each."""
-        for pool in np.unique(pools).tolist():
+        for pool in distinct(pools):
             mine = predictions[pools == pool]
             self.weights[pool] = min(self.weights[pool], _MEMORY) + len(mine)
             gap = mine.mean(axis=0) - self.means[pool]

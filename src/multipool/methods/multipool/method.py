@@ -27,7 +27,7 @@ from multipool.methods.multipool.correlation import Correlation
 from multipool.methods.multipool.events import Event, fresh_pools
 from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.router import WINDOW, Router
-from multipool.methods.multipool.rules import Floats, Ints, effective_samples, trust
+from multipool.methods.multipool.rules import Floats, Ints, distinct, effective_samples, trust
 from multipool.ops import uncertainty
 from multipool.ops.host import Arriving, sent
 from multipool.ops.padding import filled
@@ -152,7 +152,7 @@ class MultiPool(PoolPasses):
         self, images: Tensor, pools: Ints, fresh: set[int], router: Router, guess: Answer | None
     ) -> Answer:
         """Return the logits of images of these ``pools`` ``(B,)``, from what is known of them."""
-        used = np.unique(pools).tolist()
+        used = distinct(pools)
         shares = np.zeros(self.config.most, dtype=np.float32)
         for pool in used:
             shares[pool] = 0.0 if pool in fresh else self._known_trust(pool, router)
@@ -171,7 +171,7 @@ class MultiPool(PoolPasses):
     ) -> Answer:
         """Return the answer, that of young pools with statistics that know these images too."""
         found = answer.logits
-        for pool in np.unique(pools).tolist():
+        for pool in distinct(pools):
             rows = np.flatnonzero(pools == pool)
             if len(rows) < _ENOUGH or not self._is_young(pool, fresh):
                 continue
@@ -223,7 +223,7 @@ class MultiPool(PoolPasses):
         assert prediction.labels is not None
         labels = prediction.labels.numpy()
         self._correlate(prediction, pools)
-        for pool in np.unique(pools).tolist():
+        for pool in distinct(pools):
             rows = np.flatnonzero(pools == pool)
             self._offer(pool, images, prediction, rows)
             self.accounts.add(pool, labels[rows])

@@ -38,6 +38,8 @@ class PoolPasses(Method, ABC):
         self.layer = known[round(config.depth * (len(known) - 1))]
         full = 2 * len(layers[self.layer].mean)
         self.projection = torch.from_numpy(projection(full, config.width)).to(self.home)
+        self.scale = layers[self.layer].var + layers[self.layer].eps  # (C,)
+        self.spread = self.scale.sqrt()
 
     @tensor_pass
     def plain_pass(self, images: Tensor) -> tuple[Tensor, ...]:
@@ -51,16 +53,15 @@ class PoolPasses(Method, ABC):
         state = self.branch.layers[self.layer]
         x = self.network.before_norm(images, self.layer)
         mean, var = instance_moments(x, 0)  # (B, C)
-        scale = state.var + state.eps
-        spread = 0.5 * ((var + state.eps) / scale).log()
-        described = torch.cat([(mean - state.mean) / scale.sqrt(), spread], dim=1)
+        spread = 0.5 * ((var + state.eps) / self.scale).log()
+        described = torch.cat([(mean - state.mean) / self.spread, spread], dim=1)
         return ((described @ self.projection).double(),)
 
     @tensor_pass
     def one_pool_pass(self, images: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
         """Predict a batch of one pool; ``numbers``: the pool, and the weight of its statistics."""
         own = self.own.index_select(0, numbers[:1].long())[0]
-        self.live.statistics.copy_(torch.lerp(self.home, own, numbers[1]))
+        torch.lerp(self.home, own, numbers[1], out=self.live.statistics)
         return tuple(self.network.run(Group(images, self.live, frozen)))
 
     @tensor_pass

@@ -15,6 +15,7 @@ from multipool.methods.multipool.rules import (
     Ints,
     closest_pair,
     distances,
+    distinct,
     last_change,
     likely_path,
     staying,
@@ -31,8 +32,8 @@ _LONG = 4000.0  # images over which their variation is averaged
 _CALM = 1000.0  # images over which a pool's centre is
 _TEMPER = 0.5  # neighbours in a stream are alike: one image counts half
 
-_POOLS = ("centres", "weights", "samples", "created", "used")
-_STATE = (*_POOLS, "covariance", "recent", "owners", "numbers")
+_MOVED = ("centres", "weights", "samples", "created", "used", "covariance", "owners", "numbers")
+_STATE = (*_MOVED, "recent")  # which is half a megabyte, and never changed in place
 
 
 class Router:
@@ -80,7 +81,7 @@ class Router:
     def copy(self) -> Router:
         """Return an independent router in the same state."""
         twin = copy.copy(self)
-        vars(twin).update({name: getattr(self, name).copy() for name in _STATE})
+        vars(twin).update({name: getattr(self, name).copy() for name in _MOVED})
         return twin
 
     def take(self, other: Router) -> None:
@@ -172,13 +173,14 @@ class Router:
     def _take(self, points: Floats, pools: Ints, events: list[Event]) -> None:
         """Move the centres, and remember the images."""
         count = len(points)
-        for pool in np.unique(pools).tolist():
-            mine = points[pools == pool]
+        for pool in distinct(pools):
+            places = np.flatnonzero(pools == pool)
+            mine = points[places]
             weight = min(self.weights[pool], _CALM) + len(mine)
             self.centres[pool] += (mine.mean(axis=0) - self.centres[pool]) * len(mine) / weight
             self.weights[pool] = weight
             self.samples[pool] += len(mine)
-            self.used[pool] = self.numbers[0] + int(np.flatnonzero(pools == pool)[-1])
+            self.used[pool] = self.numbers[0] + int(places[-1])
         steps = np.flatnonzero(np.diff(np.concatenate([[self.active], pools])))
         made = {e.pool for e in events if e.kind == "created"}
         events += [Event("recalled", int(pools[i])) for i in steps if int(pools[i]) not in made]
@@ -226,11 +228,9 @@ class Router:
 
     def _last(self, count: int) -> tuple[Floats, Ints]:
         """Return the last images that have a pool, at most ``count``, with their pools."""
-        if count <= 0:
-            return self.recent[:0], self.owners[:0]
-        owners = self.owners[-count:]
-        kept = owners >= 0
-        return self.recent[-count:][kept], owners[kept]
+        start = RECENT - count
+        kept = self.owners[start:] >= 0
+        return self.recent[start:][kept], self.owners[start:][kept]
 
     def _learn_variation(self, start: bool = False) -> None:
         """Learn how images vary about their centres from those that came since the last time.

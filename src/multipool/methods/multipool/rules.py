@@ -15,6 +15,15 @@ Ints = npt.NDArray[np.int64]
 _NEAR = 0.05  # squared distance from the source that any domain is thought to have
 
 
+def distinct(pools: Ints) -> list[int]:
+    """Return the pools among those of some images ``(B,)``, in order; an image alone has one.
+
+    >>> distinct(np.array([3, 1, 3]))
+    [1, 3]
+    """
+    return pools.tolist() if len(pools) == 1 else np.unique(pools).tolist()
+
+
 def whitener(covariance: Floats, samples: float) -> Floats:
     """Return W ``(D, D)`` so that ``x @ W`` has unit covariance.
 
@@ -76,7 +85,7 @@ def staying(changes: int, images: int) -> float:
     >>> round(staying(0, 900), 3), staying(900, 900)
     (0.995, 0.5)
     """
-    return float(np.clip(1 - (changes + 1) / (images + 100), 0.5, 0.995))
+    return min(max(1 - (changes + 1) / (images + 100), 0.5), 0.995)
 
 
 def last_change(gaps: Floats, least: int) -> int:
