@@ -51,6 +51,29 @@ def test_more_streams_at_once_than_fit_wait_for_their_turn(serving, infer, make_
     serving(work, resident=1)
 
 
+def test_streams_that_take_too_much_memory_take_turns(serving, infer, make_images, tiny_net):
+    async def work(service, client):
+        adapters = [multipool.adapt(tiny_net) for _ in range(4)]
+        for step in range(3):
+            for number, adapter in enumerate(adapters):
+                images = make_images(8, seed=10 * number + step)
+                logits, _ = await infer(client, images, sequence_id=f"s{number}")
+                assert torch.equal(logits, adapter(images))
+        await until(lambda: service.keeper._trimming is None)
+        taken = [e.nbytes for e in service.entries.values() if e.resident]
+        assert min(taken) > adapters[0].nbytes
+        assert sum(taken) == service.keeper.nbytes <= 2**20
+        assert service.events.counts["evicted"] >= 8
+        # One that is larger than all there is may be in memory alone.
+        last = service.entries["s3"]
+        service.keeper.weigh(last, 2**40)
+        service.keeper.went_idle(last)
+        await until(lambda: service.keeper._trimming is None)
+        assert [e.name for e in service.entries.values() if e.resident] == ["s3"]
+
+    serving(work, resident_mib=1)
+
+
 def test_the_least_recently_used_stream_goes(serving, infer, make_images):
     async def work(service, client):
         for name in ("a", "b", "a", "c"):

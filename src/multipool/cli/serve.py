@@ -52,6 +52,7 @@ _MaxBatch = Annotated[int, _o("N", "Images that waiting requests of one stream a
 _MaxWait = Annotated[float, _o("MS", "How long a request waits for others of its stream.")]
 _SaveEvery = Annotated[float, _o("SECONDS", "What was learned is on the disk before it is so old.")]
 _Resident = Annotated[int, _o("N", "Streams in memory; the others rest on the disk.")]
+_ResidentMib = Annotated[int, _o("N", "Memory in MiB that these may take together.")]
 _MaxStreams = Annotated[int, _o("N", "Streams known at a time.")]
 _MaxQueue = Annotated[int, _o("N", "Requests waiting in one stream.")]
 _MaxPending = Annotated[int, _o("N", "Requests waiting in all streams.")]
@@ -82,6 +83,7 @@ def main(
     max_wait_ms: _MaxWait = Serving.max_wait_ms,
     save_every: _SaveEvery = Serving.save_every,
     resident: _Resident = Serving.resident,
+    resident_mib: _ResidentMib = Serving.resident_mib,
     max_streams: _MaxStreams = Limits.max_streams,
     max_queue: _MaxQueue = Limits.max_queue,
     max_pending: _MaxPending = Limits.max_pending,
@@ -106,6 +108,7 @@ def main(
         max_wait_ms=max_wait_ms,
         save_every=save_every,
         resident=resident,
+        resident_mib=resident_mib,
         lanes=default_lanes(str(network.device())) if lanes is None else lanes,
         limits=Limits(
             max_body=max_body_mib * MIB,

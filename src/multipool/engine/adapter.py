@@ -144,6 +144,16 @@ class Adapter(WholeModule):
         return self.stepper.undecoded
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of all that is this adapter's own, as far as tensors and arrays go.
+
+        What it has now and what a reset goes back to; not the frozen weights, which others may
+        share.
+        """
+        banks = sum(int(getattr(bank, "nbytes", 0)) for bank in self.state.banks.values())
+        return banks + 2 * sum(tensor.nbytes for tensor in self._initial.values())
+
+    @property
     def counts(self) -> dict[str, int]:
         """How many updates were made and undone, and how often it was restored.
 

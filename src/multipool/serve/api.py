@@ -38,6 +38,7 @@ def api_routes(desk: Desk) -> APIRouter:
                 "method": card.method,
                 "streams": len(service.entries),
                 "in_memory": service.keeper.residents,
+                "resident_bytes": service.keeper.nbytes,
                 "pending": service.pending,
                 "draining": service.draining,
                 "started": service.started,

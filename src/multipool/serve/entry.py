@@ -40,6 +40,7 @@ class Entry:
     retry_at: float = 0.0  # after a save that failed
     saved_at: float | None = None  # seconds since 1970
     requests: int = 0  # answered by this process
+    nbytes: int = 0  # of memory that it takes
     facts: Facts = Facts()
     history: History = field(default_factory=History)
 

@@ -10,7 +10,7 @@ from multipool.serve.backend import Backend
 from multipool.serve.entry import Entry
 from multipool.serve.events import Events
 from multipool.serve.refusal import Refusal
-from multipool.serve.settings import Serving
+from multipool.serve.settings import MIB, Serving
 
 _AT_ONCE = 4  # saves that the clock begins before it waits: each holds a copy of a state
 _RETRY = 5.0  # seconds after a save that failed
@@ -33,6 +33,8 @@ class Keeper:
         self._backend, self._serving, self._events = backend, serving, events
         self._entries, self._wake = entries, wake
         self.residents = 0
+        self.nbytes = 0  # of memory that they take
+        self._trimming: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._clock: asyncio.Task[None] | None = None
 
@@ -44,6 +46,8 @@ class Keeper:
         """Stop the clock and save every stream that has learned something."""
         if self._clock is not None:
             self._clock.cancel()
+        if self._trimming is not None:
+            await asyncio.wait([self._trimming])
         for entry in list(self._entries.values()):
             if entry.resident:
                 await self.saved(entry)
@@ -52,6 +56,14 @@ class Keeper:
         """Note that nobody works on a stream any more, so that it may make room for others."""
         if entry.resident:
             self._room.set()
+            if self._too_much() and self._trimming is None:
+                self._trimming = asyncio.get_running_loop().create_task(self._trim())
+
+    def weigh(self, entry: Entry, nbytes: int) -> None:
+        """Note how much memory a stream takes."""
+        if entry.resident:
+            self.nbytes += nbytes - entry.nbytes
+            entry.nbytes = nbytes
 
     # The disk -----------------------------------------------------------------------------------
 
@@ -113,15 +125,37 @@ class Keeper:
         """Make room for a stream that is worked on; the least recently used one goes."""
         while not entry.resident:
             self._room.clear()
-            if self.residents < self._serving.resident:
+            if self.residents < self._serving.resident and not self._is_full():
                 self.residents += 1
                 entry.resident = True
                 return
-            idle = [e for e in self._entries.values() if e.resident and e.idle]
-            if idle:
-                await self._evict(min(idle, key=lambda e: e.used))
-            else:
+            oldest = self._oldest()
+            if oldest is None:
                 await self._room.wait()
+            else:
+                await self._evict(oldest)
+
+    def _is_full(self) -> bool:
+        """Tell whether there is no memory for another stream; for one there always is."""
+        return self.residents > 0 and self.nbytes >= self._serving.resident_mib * MIB
+
+    def _too_much(self) -> bool:
+        return self.residents > 1 and self.nbytes > self._serving.resident_mib * MIB
+
+    def _oldest(self) -> Entry | None:
+        """Return the stream that nobody has used for longest, of those that may go."""
+        idle = [e for e in self._entries.values() if e.resident and e.idle]
+        return min(idle, key=lambda e: e.used, default=None)
+
+    async def _trim(self) -> None:
+        """Put streams to rest until the others, which have grown, fit."""
+        try:
+            while self._too_much() and (oldest := self._oldest()) is not None:
+                await self._evict(oldest)
+        except Refusal:  # it cannot be written, as an event says: it stays
+            pass
+        finally:
+            self._trimming = None
 
     async def _evict(self, entry: Entry) -> None:
         entry.busy = True  # requests that come meanwhile wait until it is on the disk
@@ -161,6 +195,7 @@ class Keeper:
         finally:
             entry.leaving = False
         if entry.resident:
+            self.weigh(entry, 0)
             entry.resident = False
             self.residents -= 1
         self._room.set()

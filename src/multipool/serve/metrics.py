@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -45,20 +46,28 @@ class Metrics:
             "of pools, of all streams.", ["kind"], registry=self.registry,
         )  # fmt: skip
         self.registry.register(_Streams(entries, events, pending))
+        self._series: dict[tuple[object, ...], Any] = {}
 
     def request(self, route: str, status: int, seconds: float) -> None:
         """Count a request; ``route`` is a pattern of ours, never what a client typed."""
-        self._requests.labels(route, str(status)).inc()
-        self._latency.labels(route).observe(seconds)
+        self._labelled(self._requests, route, str(status)).inc()
+        self._labelled(self._latency, route).observe(seconds)
 
     def batch(self, images: int, seconds: float, *, learn: bool) -> None:
         """Count a batch."""
-        self._batches.labels("yes" if learn else "no").observe(images)
+        self._labelled(self._batches, "yes" if learn else "no").observe(images)
         self._compute.observe(seconds)
 
     def happened(self, kind: str, count: int) -> None:
         """Count what an adapter counted."""
         self._happened.labels(kind).inc(count)
+
+    def _labelled(self, family: Counter | Histogram, *labels: str) -> Any:  # noqa: ANN401
+        """Return one series of a family; to find it anew takes a lock and checks each time."""
+        key = (family, *labels)
+        if key not in self._series:
+            self._series[key] = family.labels(*labels)
+        return self._series[key]
 
     def text(self) -> bytes:
         """Return everything in Prometheus's text format."""
@@ -85,6 +94,8 @@ class _Streams(Collector):
         yield _gauge("streams", "Streams known.", len(entries))
         resident = sum(e.resident for e in entries)
         yield _gauge("streams_in_memory", "Streams in memory.", resident)
+        taken = sum(e.nbytes for e in entries)
+        yield _gauge("resident_bytes", "Memory that streams take.", taken)
         yield _gauge("pending_requests", "Requests that wait or are answered.", self._pending())
         age = max(unsaved, default=0.0)
         yield _gauge("unsaved_seconds", "Age of the oldest thing not on the disk.", age)

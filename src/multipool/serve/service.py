@@ -213,6 +213,7 @@ class Service:
 
     def _note(self, entry: Entry, facts: Facts, requests: int, *, learn: bool) -> None:
         entry.facts, entry.requests = facts, entry.requests + requests
+        self.keeper.weigh(entry, facts.nbytes)
         for kind, count in facts.news:
             self.metrics.happened(kind, count)
             if kind != "updates":

@@ -38,6 +38,7 @@ class Serving:
     max_wait_ms: float = 0.0  # that a request waits for others of its stream to join it
     save_every: float = 30.0  # seconds after which what was learned is on the disk
     resident: int = 256  # streams in memory; the least recently used go to the disk
+    resident_mib: int = 1024  # that these may take together, before one of them goes
     lanes: int = 1  # threads that compute; a stream keeps to one of them
     limits: Limits = field(default_factory=Limits)
 

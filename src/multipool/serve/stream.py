@@ -13,6 +13,8 @@ from torch import Tensor
 from multipool.engine import Adapter
 from multipool.ops import entropy
 
+_OVERHEAD = 2**19  # bytes of Python's objects around an adapter, measured
+_WEIGHED = 16  # batches between two looks at how much memory a stream takes
 _POOL_EVENTS = ("created", "recalled", "merged", "split")  # of the method's own counts
 
 
@@ -29,6 +31,7 @@ class Facts:
     entropy: float = 0.0  # nats a prediction, mean of the last batch
     pools: int | None = None  # None: the method keeps none
     pool: int | None = None  # the one in use
+    nbytes: int = 0  # of memory that it takes, as counted now and then
     news: tuple[tuple[str, int], ...] = ()  # what was counted since the last facts
 
 
@@ -73,7 +76,8 @@ class Stream:
     def __init__(self, name: str, adapter: Adapter) -> None:
         self.name, self.adapter = name, adapter
         self.counts = Counts.of(adapter.notes)
-        self._seen = self._tallies()
+        self._seen, self._told = self._tallies(adapter.method.facts()), 0
+        self._nbytes = 0
 
     def answer(self, images: Tensor, *, learn: bool = True) -> Answer:
         """Return the logits of a batch, as the adapter gives them; learn from it if asked to."""
@@ -88,7 +92,7 @@ class Stream:
         """Begin anew, from the source model and an empty memory."""
         self.adapter.reset()
         self.counts = Counts()
-        self._seen = self._tallies()
+        self._seen, self._told = self._tallies(self.adapter.method.facts()), 0
         return self.facts()
 
     def snapshot(self) -> Snapshot:
@@ -98,21 +102,22 @@ class Stream:
 
     def facts(self, logits: Tensor | None = None) -> Facts:
         """Return what there is to tell, with the news since the last time."""
-        method, counts = self.adapter.method.facts(), self.adapter.counts
-        now = self._tallies()
+        method = self.adapter.method.facts()
+        now = self._tallies(method)
         gained = {name: value - self._seen.get(name, 0) for name, value in now.items()}
         self._seen = now
         pool, pools = method.get("pool"), method.get("pools")
         return Facts(
             batches=self.counts.batches,
             images=self.counts.images,
-            updates=counts["updates"],
-            skipped=counts["skipped"],
-            restored=counts["restored"],
+            updates=now["updates"],
+            skipped=now["skipped"],
+            restored=now["restored"],
             estimate=self.adapter.estimate,
             entropy=0.0 if logits is None else float(entropy(logits).mean()),
             pools=pools if isinstance(pools, int) else None,
             pool=int(pool) if isinstance(pool, int) and pool >= 0 else None,
+            nbytes=self._weighed(),
             news=tuple((name, more) for name, more in gained.items() if more > 0),
         )
 
@@ -131,9 +136,16 @@ class Stream:
                 found[name] = (images.float().cpu() * 255).round().clamp(0, 255).to(torch.uint8)
         return found
 
-    def _tallies(self) -> dict[str, int]:
+    def _weighed(self) -> int:
+        """Return the bytes of memory it takes, counted anew every few times."""
+        if self._told % _WEIGHED == 0:
+            self._nbytes = self.adapter.nbytes + _OVERHEAD
+        self._told += 1
+        return self._nbytes
+
+    def _tallies(self, method: Mapping[str, object]) -> dict[str, int]:
         """Return what only grows, and whose growth is news: updates, undone ones, pools."""
-        method, counts = self.adapter.method.facts(), self.adapter.counts
+        counts = self.adapter.counts
         found = {name: counts[name] for name in ("updates", "skipped", "restored")}
         for name in _POOL_EVENTS:
             value = method.get(name)
