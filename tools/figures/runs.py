@@ -40,33 +40,34 @@ def statistics() -> Figure:
     hook.remove()
     gap = (seen[0].mean((0, 2, 3)) - seen[1].mean((0, 2, 3))).abs() / layer.running_var.sqrt()
     channel = int(gap.argmax())
-    drawn = figure(7.2, 2.9)
-    left, right = drawn.subplots(1, 2)
+    drawn = figure(5.6)
+    left, right = drawn.subplots(2, 1)
     for values, colour, name in zip(seen, (GREY, ORANGE), ("as trained", "contrast"), strict=True):
         flat = values[:, channel].flatten().numpy()
         left.hist(flat, bins=80, density=True, color=colour, alpha=0.6, label=name)
     left.axvline(float(layer.running_mean[channel]), color=GREY, linewidth=1)
-    left.set_title("one channel before its normalisation", fontsize=10)
+    left.set_title("values of one channel before its normalisation", fontsize=11)
     left.set_yticks([])
-    left.legend(fontsize=9)
+    left.legend()
     errors = {name: _run(method=name).errors for name in ("source", "bn")}
     for place, (name, colour) in enumerate((("source", GREY), ("bn", BLUE))):
         at = [i + 0.4 * place for i in range(len(DOMAINS))]
         label = "statistics of training" if name == "source" else "statistics of the batch"
         right.bar(at, [errors[name][d] for d in DOMAINS], width=0.38, color=colour, label=label)
     names = [d.replace("_", "\n") for d in DOMAINS]
-    right.set_xticks([i + 0.2 for i in range(len(DOMAINS))], names, fontsize=8)
+    right.set_xticks([i + 0.2 for i in range(len(DOMAINS))], names)
     right.set_ylabel("error, %")
-    right.legend(fontsize=8)
+    right.set_ylim(0, 95)  # room for the legend
+    right.legend(loc="upper left", ncols=2, fontsize=10)
     return drawn
 
 
 def pools() -> Figure:
     """Draw the domains of a stream that comes back, and the pools that multipool sorts it into."""
-    kind = {"protocol": "recurring", "rounds": 3, "domains": DOMAINS[:4], "limit": 1600}
+    kind = {"protocol": "recurring", "rounds": 2, "domains": DOMAINS[:4], "limit": 1600}
     found = _run(method="multipool", **kind)
     rows = {"shown": domain_stretches(found), "sorted into": pool_stretches(found)}
-    drawn = figure(7.2, 1.9)
+    drawn = figure(2.2)
     axes = drawn.subplots()
     for place, (_, stretches) in enumerate(rows.items()):
         colours = {
@@ -78,11 +79,11 @@ def pools() -> Figure:
             if part.end - part.start > 260:
                 text = part.name.replace("_", "\n")
                 middle = (part.start + part.end) / 2
-                axes.text(middle, -place, text, ha="center", va="center", color="white", fontsize=7)
+                axes.text(middle, -place, text, ha="center", va="center", color="white", fontsize=9)
     quiet(axes)
     axes.set_yticks([0, -1], list(rows))
     axes.set_xticks(range(0, found.samples + 1, 1600))
-    axes.set_xlabel("images seen; the method is not told where a domain begins")
+    axes.set_xlabel("images seen")
     axes.margins(0)
     return drawn
 
@@ -91,7 +92,7 @@ def guard() -> Figure:
     """Draw TENT on the whole CIFAR-100-C stream, with and without the guard, from kept rows."""
     with (DATA / "tent-guard-full.csv").open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["seed"] == "0"]
-    drawn = figure(7.2, 3.0)
+    drawn = figure(3.4)
     axes = drawn.subplots()
     for name, colour, method, fallback in (
         ("TENT", ORANGE, "tent", ""),
@@ -100,12 +101,14 @@ def guard() -> Figure:
     ):
         (row,) = (r for r in rows if (r["method"], r["fallback"]) == (method, fallback))
         errors = [float(row[f"error {domain}"]) for domain in COMMON]
-        _curve(axes, list(enumerate(errors)), colour, f"{name}, {float(row['error']):.0f} %")
-    names = [domain.replace("_", " ") for domain in COMMON]
-    axes.set_xticks(range(len(COMMON)), names, rotation=35, ha="right", fontsize=8)
+        _curve(
+            axes, list(enumerate(errors, start=1)), colour, f"{name}, {float(row['error']):.0f} %"
+        )
+    axes.set_xticks(range(1, len(COMMON) + 1, 2))
+    axes.set_xlabel("corruption, in the order of the stream")
     axes.set_ylabel("error, %")
     axes.set_ylim(0, 100)
-    axes.legend(fontsize=9, loc="lower right")
+    axes.legend(loc="lower right")
     return drawn
 
 
@@ -113,7 +116,7 @@ def front() -> Figure:
     """Draw the error over a drifting stream from the curves that are kept in docs/data."""
     with (DATA / "drift-cifar10c.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    drawn = figure(7.6, 3.0)
+    drawn = figure(3.3)
     axes = drawn.subplots()
     names = {"source": ("frozen model", GREY), "tribe": ("best published (TRIBE)", ORANGE)}
     names["multipool"] = ("multipool", GREEN)
@@ -121,22 +124,21 @@ def front() -> Figure:
         mine = [row for row in rows if row["method"] == method]
         mean = float(mine[0]["mean"])
         points = [(int(row["samples"]), float(row["error"])) for row in mine]
-        _curve(axes, points, colour, f"{name}, {mean:.0f} %")
-    changes = sorted({(int(r["start"]), r["domain"]) for r in rows if r["method"] == "source"})
-    for start, domain in changes:
+        _curve(axes, points, colour, f"{name}: {mean:.0f} % wrong")
+    for start in sorted({int(row["start"]) for row in rows if row["method"] == "source"}):
         axes.axvline(start, color=RULE, linewidth=0.8, zorder=0)
-        axes.text(start + 20, 99, domain.replace("_", " "), rotation=90, va="top", fontsize=6.5,
-                  color=GREY)  # fmt: skip
-    axes.set_xlim(0, max(int(row["samples"]) for row in rows))
+    last = max(int(row["samples"]) for row in rows)
+    axes.set_xlim(0, 1.01 * last)
+    axes.set_xticks(range(0, last + 1, last // 3))
     axes.set_ylim(0, 100)
-    axes.set_xlabel("images seen")
+    axes.set_xlabel("images seen; lines: the corruption changes")
     axes.set_ylabel("error, %")
-    drawn.legend(loc="outside upper center", ncols=3, fontsize=8)
+    axes.legend(loc="upper left", frameon=True, framealpha=1, edgecolor="white")
     return drawn
 
 
 def _curve(axes, points, colour, name) -> None:  # noqa: ANN001
-    axes.plot(*zip(*points, strict=True), color=colour, label=name, linewidth=1.6)
+    axes.plot(*zip(*points, strict=True), color=colour, label=name, linewidth=2)
 
 
 _LOADER = Loader()

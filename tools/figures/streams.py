@@ -16,26 +16,26 @@ DOMAINS = COMMON[:6]
 
 
 def drift() -> Figure:
-    """Draw the same pictures under six corruptions, and what the frozen model makes of them."""
+    """Draw a picture under seven corruptions, and what the frozen model makes of such."""
     import torch
 
-    dataset = load("shapes-c", domains=DOMAINS)
+    domains = COMMON[:7]
+    dataset = load("shapes-c", domains=domains)
     model = load_model("shapes-wrn10-1")
     clean = dataset.source("test").whole()
     rows = np.arange(0, 500)
     sets = {"as trained": clean.images[rows]}
-    sets |= {domain: dataset.images(domain, rows) for domain in DOMAINS}
-    labels = torch.from_numpy(dataset.labels(DOMAINS[0])[rows])
-    drawn = figure(7.2, 3.0)
-    grid = drawn.subplots(2, len(sets), gridspec_kw={"hspace": 0.05, "wspace": 0.05})
-    for column, (name, images) in enumerate(sets.items()):
+    sets |= {domain: dataset.images(domain, rows) for domain in domains}
+    labels = torch.from_numpy(dataset.labels(domains[0])[rows])
+    drawn = figure(3.7)
+    places = drawn.subplots(2, 4).flat
+    for axes, (name, images) in zip(places, sets.items(), strict=True):
         with torch.no_grad():
             wrong = (model(images.float() / 255).argmax(dim=1) != labels).float().mean()
-        for place, row in enumerate((3, 8)):
-            quiet(grid[place][column])
-            grid[place][column].imshow(images[row].permute(1, 2, 0).numpy(), interpolation="none")
-        grid[0][column].set_title(name.replace("_", "\n"), fontsize=9)
-        grid[1][column].set_xlabel(f"{100 * float(wrong):.0f} % wrong", fontsize=9)
+        quiet(axes)
+        axes.imshow(images[3].permute(1, 2, 0).numpy(), interpolation="none")
+        axes.set_title(name.replace("_", " "), fontsize=11)
+        axes.set_xlabel(f"{100 * float(wrong):.0f} % wrong", fontsize=11)
     return drawn
 
 
@@ -47,13 +47,13 @@ def correlation() -> Figure:
         "independent (ctta): every class may be next": ctta(labels, domains, seed=0),
         "correlated (ptta): a class comes in runs": ptta(labels, domains, gamma=0.1, seed=0),
     }
-    drawn = figure(7.2, 2.9)
-    for axes, (title, order) in zip(drawn.subplots(1, 2, sharey=True), orders.items(), strict=True):
-        axes.scatter(np.arange(len(order)), labels[order], s=4, color=BLUE, linewidths=0)
-        axes.set_title(title, fontsize=10)
-        axes.set_xlabel("image of the stream")
-        axes.set_yticks(range(10))
-    drawn.axes[0].set_ylabel("class")
+    drawn = figure(5.0)
+    for axes, (title, order) in zip(drawn.subplots(2, 1, sharex=True), orders.items(), strict=True):
+        axes.scatter(np.arange(len(order)), labels[order], s=6, color=BLUE, linewidths=0)
+        axes.set_title(title, fontsize=11)
+        axes.set_ylabel("class")
+        axes.set_yticks(range(0, 10, 3))
+    drawn.axes[1].set_xlabel("image of the stream")
     return drawn
 
 
@@ -75,16 +75,16 @@ def memory() -> Figure:
             bank.add(batch.images)
             held = origin[seen - bank.retrieve(None).ages.numpy()]
             shares[name].append(np.bincount(held, minlength=len(DOMAINS)) / len(held))
-    drawn = figure(7.2, 3.0)
+    drawn = figure(5.6)
     steps = np.arange(1, len(stream) + 1) * 30
-    for axes, (name, rows) in zip(drawn.subplots(1, 2, sharey=True), shares.items(), strict=True):
+    for axes, (name, rows) in zip(drawn.subplots(2, 1, sharex=True), shares.items(), strict=True):
         axes.stackplot(steps, 100 * np.stack(rows).T, colors=COLOURS, linewidth=0)
-        axes.set_title(name, fontsize=10)
-        axes.set_xlabel("images seen")
+        axes.set_title(name, fontsize=11)
+        axes.set_ylabel("share, %")
         axes.margins(0)
-    drawn.axes[0].set_ylabel("share of the memory, %")
+    drawn.axes[1].set_xlabel("images seen")
     names = [name.replace("_", " ") for name in DOMAINS]
-    drawn.legend(drawn.axes[0].collections, names, loc="outside lower center", ncols=6, fontsize=8)
+    drawn.legend(drawn.axes[0].collections, names, loc="outside lower center", ncols=3)
     return drawn
 
 
@@ -103,20 +103,20 @@ def decoder() -> Figure:
     decode(torch.from_numpy(before).float())
     plain = logits.argmax(axis=1)
     read = decode(torch.from_numpy(logits).float()).argmax(dim=1).numpy()
-    drawn = figure(7.2, 2.9)
+    drawn = figure(5.2)
     for axes, (name, answers) in zip(
-        drawn.subplots(1, 2, sharey=True),
+        drawn.subplots(2, 1, sharex=True),
         {"each image by itself": plain, "read in order": read}.items(),
         strict=True,
     ):
         right = answers == truth
         axes.plot(truth, color=GREY, linewidth=5, alpha=0.35, drawstyle="steps-mid", label="truth")
         place = np.arange(len(truth))
-        axes.scatter(place[right], answers[right], s=9, color=BLUE, label="right", zorder=2)
-        axes.scatter(place[~right], answers[~right], s=16, color=ORANGE, marker="x", label="wrong")
-        axes.set_title(f"{name}: {100 * (~right).mean():.0f} % wrong", fontsize=10)
-        axes.set_xlabel("image of the stream")
-    drawn.axes[0].set_ylabel("class")
+        axes.scatter(place[right], answers[right], s=14, color=BLUE, label="right", zorder=2)
+        axes.scatter(place[~right], answers[~right], s=24, color=ORANGE, marker="x", label="wrong")
+        axes.set_title(f"{name}: {100 * (~right).mean():.0f} % wrong", fontsize=11)
+        axes.set_ylabel("class")
+    drawn.axes[1].set_xlabel("image of the stream")
     handles, labels = drawn.axes[0].get_legend_handles_labels()
     drawn.legend(handles, labels, loc="outside lower center", ncols=3, labelcolor=SOFT)
     return drawn

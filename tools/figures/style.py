@@ -1,4 +1,8 @@
-"""How all figures look: one size of type, colours that survive print and colour blindness."""
+"""How all figures look: one size of type, colours that survive print and colour blindness.
+
+They are narrow, with panels below each other, so that a phone shows them whole and in a type that
+can be read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ _SETTINGS = {
     "svg.hashsalt": "multipool",  # the same names inside the file every time
     "svg.fonttype": "none",
     "font.family": "sans-serif",
-    "font.size": 10,
+    "font.size": 11,
     "axes.edgecolor": RULE,
     "axes.labelcolor": INK,
     "axes.spines.top": False,
@@ -32,7 +36,7 @@ _SETTINGS = {
 mpl.rcParams.update(_SETTINGS)
 
 
-def figure(width: float = 7.2, height: float = 2.8) -> Figure:
+def figure(height: float, width: float = 5.4) -> Figure:
     """Return an empty figure on white, in inches."""
     return Figure(figsize=(width, height), facecolor="white", layout="constrained")
 
