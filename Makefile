@@ -23,7 +23,7 @@ check: $(READY)
 # The site, whole in itself, in build/site; a link or a name that leads nowhere is an error.
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build  # --quiet would swallow what strict counts
-	@echo build/site/index.html
+	@echo "build/site/index.html; with search: python3 -m http.server --directory build/site"
 
 figures: $(READY)
 	$(BIN)/python tools/figures/draw.py

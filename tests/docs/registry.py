@@ -65,7 +65,7 @@ WITHOUT_ROWS: dict[Key, str] = {
     (RESULTS, "Streams and memories, measured", "memory | imbalance"): (
         "facts of a memory while it ran, of result.json files that were not kept"
     ),
-    ("docs/methods/membn.md", "`membn`: MemBN", "threshold | CIFAR-10-C, ptta"): (
+    ("docs/methods/membn.md", "Choices where the publication leaves one", "threshold | CIFAR-10-C, ptta"): (
         "one seed that chose a threshold; not results, and the runs were not kept"
     ),
     ("docs/notebook/decoder.md", "Exploration", "stream | method"): (

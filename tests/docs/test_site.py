@@ -6,6 +6,8 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+PARTS = ("what-it-needs", "options", "where-it-wins-and-where-it-fails", "example", "reference")
+
 
 class Loads(HTMLParser):
     """Collects what a page loads by itself: not links, which a reader follows."""
@@ -40,12 +42,21 @@ def test_every_method_has_a_card_and_every_command_a_section(site):
     from multipool.cli.main import COMMANDS
     from multipool.methods.table import BUILT_IN
 
+    home = (site / "index.html").read_text(encoding="utf-8")
     for name in BUILT_IN:
         card = (site / "methods" / f"{name}.html").read_text(encoding="utf-8")
-        assert "Where it stands" in card
+        for part in PARTS:
+            assert f'<h2 id="{part}">' in card, f"the card of {name} has no part {part}"
+        assert f'href="methods/{name}.html"' in home
     page = (site / "reference" / "commands.html").read_text(encoding="utf-8")
     for name in COMMANDS:
         assert f"multipool {name}" in page
+
+
+def test_lists_that_follow_a_sentence_are_lists(site):
+    shown = (site / "multipool.html").read_text(encoding="utf-8")
+    assert "<li>a <em>centre</em>" in shown
+    assert not [page for page in site.rglob("*.html") if "<p>- " in page.read_text("utf-8")]
 
 
 def test_every_public_name_of_the_reference_is_rendered(site):

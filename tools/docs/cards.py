@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-import csv
 import inspect
 import re
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 from statistics import fmean
 
+import standing
+
+from multipool.bench.run.hyperparameters import HYPERPARAMETERS
 from multipool.engine import Method
 from multipool.methods.table import BUILT_IN
 
-ROWS = Path(__file__).resolve().parents[2] / "docs" / "data" / "compare" / "compare.csv"
+NOTES = Path(__file__).resolve().parents[2] / "docs" / "methods"
+_SETS = {"cifar10-c": "CIFAR-10-C", "imagenet-c": "ImageNet-C", "domainnet126": "DomainNet-126"}
+_VERIFIED = "(../notebook/verified.md)"
+_COMMON = {"lr": "learning rate"}  # the same in every method
+_LAYERS = {
+    "none": "none needed",
+    "affine": "of any kind, with weights: BatchNorm, LayerNorm, GroupNorm, InstanceNorm, RMSNorm",
+    "batchnorm": "BatchNorm",
+}
+_STATISTICS = {
+    "source": "those of training, as they are",
+    "batch": "those of the batch: small batches, or batches of few classes, do harm",
+    "kept": "its own, kept from batch to batch: batches may be small",
+}
 
 
 def overview() -> str:
@@ -25,109 +39,121 @@ def overview() -> str:
         "the same contract. *Regret* is how many points of error a method has more than the best "
         "one of the same stream, averaged over the kinds of stream of [compare](../compare.md) "
         "that it was run on, all methods without the decoder; the last column counts the streams "
-        "on which it was worse than the frozen model. How to choose: "
-        "[choose a method](../guides/choose.md).",
+        "on which it was worse than the frozen model. A star marks the small comparison, on the "
+        "embedded data: its numbers are not to be held against the others. How to choose: "
+        "[choose a method](../guides/choose.md). A loss for three of them is [COME](come.md).",
         "",
-        "| method | what it does | memory | source data | mean regret | worse than frozen |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| method | what it does | needs | mean regret | worse than frozen |",
+        "| --- | --- | --- | --- | --- |",
     ]
     for name, kind in BUILT_IN.items():
-        told = regret(name)
-        numbers = "– | –" if told is None else f"{told[0]:.1f} | {told[2]} of {told[3]}"
-        memory = "yes" if kind.takes_memory else "–"
-        source = "needs them" if kind.needs_source else "–"
-        lines.append(
-            f"| [`{name}`]({name}.md) | {_first(kind)} | {memory} | {source} | {numbers} |"
-        )
+        layers = {"none": "", "affine": "normalisation layers", "batchnorm": "BatchNorm"}
+        needs = [
+            layers[kind.needs_norm],
+            "a memory" if kind.takes_memory else "",
+            "source data" if kind.needs_source else "",
+        ]
+        needed = ", ".join(filter(None, needs)) or "–"
+        lines.append(f"| [`{name}`]({name}.md) | {_first(kind)} | {needed} | {_numbers(name)} |")
     return "\n".join(lines) + "\n"
 
 
+def _numbers(name: str) -> str:
+    found = standing.cells(name)
+    if not found:
+        return "– | –"
+    star = "\\*" if standing.is_small(found) else ""
+    worse = sum(cell.error > cell.frozen for cell in found)
+    return f"{fmean(cell.regret for cell in found):.1f}{star} | {worse} of {len(found)}{star}"
+
+
 def card(name: str) -> str:
-    """Return the page of one method."""
+    """Return the page of one method; what was written by hand, its notes, comes last."""
     kind = BUILT_IN[name]
-    module = inspect.getdoc(inspect.getmodule(kind)) or ""
-    title, _, origin = module.partition("\n\n")
-    parts = [f"# `{name}`: {kind.__name__}", "", plain(title), "", plain(origin), ""]
-    parts += [
-        "**What it does.** " + plain((inspect.getdoc(kind) or "").partition("\n\nArgs:")[0]),
-        "",
+    module = plain(inspect.getdoc(inspect.getmodule(kind)) or "")
+    title, _, rest = module.partition(": ")[2].partition("\n\n")
+    origin, _, facts = rest.partition("\n\n")
+    told, _, example = (inspect.getdoc(kind) or "").partition("\n\nArgs:")
+    parts = [
+        f"# `{name}`: {kind.__name__}",
+        f"*{title[:1].upper()}{title[1:]}*",
+        plain(told),
+        "## What it needs",
+        _needs(kind),
+        "## Options",
+        _options(name, kind),
+        "## Where it wins and where it fails",
+        standing.section(name),
+        "## Example",
+        _example(example, kind),
+        "## Reference",
+        origin or "None: it is the model as it came.",
+        notes(name) or facts,
+        f"Every published method beside its authors' code: [held against public code]{_VERIFIED}.",
     ]
-    parts += ["**What it needs.** " + _needs(kind), "", _options(kind), "", standing(name)]
-    parts += [
-        "",
-        "```python",
-        f'adapter = multipool.adapt(model, "{name}"{_source(kind)})',
-        "```",
-        "",
-    ]
-    return "\n".join(parts)
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
-def standing(name: str) -> str:
-    """Return where a method stood in the comparison, in words."""
-    told = regret(name)
-    if told is None:
-        return "**Where it stands.** Not among the methods of the kept comparison.\n"
-    mean, worst, harmed, count = told
-    return (
-        f"**Where it stands.** On {count} kinds of stream it had {mean:.1f} points more error than "
-        f"the best method of each on average, {worst:.1f} at worst, and was worse than the frozen "
-        f"model on {harmed} ([compare](../compare.md)).\n"
-    )
-
-
-@cache
-def _streams() -> dict[tuple[str, ...], dict[str, float]]:
-    """Return the errors of all methods by dataset, model and stream: means over seeds.
-
-    All without the decoder, and each with its own memory where it was run with it.
-    """
-    errors: dict[tuple[str, ...], dict[str, dict[str, list[float]]]] = {}
-    with ROWS.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            stream = errors.setdefault((row["dataset"], row["model"], row["kind"]), {})
-            banks = stream.setdefault(row["method"], {})
-            banks.setdefault(row["memory"], []).append(
-                float(row["undecoded_error"] or row["error"])
-            )
-    return {
-        stream: {name: fmean(banks.get("single") or next(iter(banks.values())))
-                 for name, banks in methods.items()}
-        for stream, methods in errors.items()
-    }  # fmt: skip
-
-
-def regret(name: str) -> tuple[float, float, int, int] | None:
-    """Return mean and worst regret, streams worse than frozen, and streams; None without rows."""
-    streams = [s for s in _streams().values() if name in s and "source" in s and len(s) > 2]
-    if not streams:
-        return None
-    gaps = [stream[name] - min(stream.values()) for stream in streams]
-    harmed = sum(stream[name] > stream["source"] for stream in streams)
-    return fmean(gaps), max(gaps), harmed, len(streams)
+def notes(name: str) -> str:
+    """Return what was written by hand about a method, without its title; empty: nothing was."""
+    path = NOTES / f"{name}.md"
+    return path.read_text(encoding="utf-8").partition("\n")[2] if path.exists() else ""
 
 
 def _needs(kind: type[Method]) -> str:
-    told = ["Labelled source data." if kind.needs_source else "No source data."]
-    if kind.takes_memory:
-        bank = kind.prefers or kind.takes_memory
-        told.append(f"It keeps samples in a memory (`{bank}` unless said otherwise).")
+    bank = kind.prefers or kind.takes_memory
+    rows = {
+        "source data": "labelled images, as `source=`" if kind.needs_source else "none",
+        "normalisation layers": _LAYERS[kind.needs_norm],
+        "statistics it uses": _STATISTICS[kind.normalises_by],
+        "memory": f"`{bank}` unless said otherwise; takes any" if bank else "none",
+        "last layer": "linear: it reads the features before" if kind.reads_features else "any",
+        "order of the stream": "the decoder reads it: `decode` is on"
+        if kind.decodes != "none"
+        else "any",
+    }
+    if kind.decodes != "none":
+        rows["order of the stream"] = 'the true one, for the decoder; else `decode="none"`'
     if kind.expensive:
-        told.append("A prediction takes many passes.")
-    return " ".join(told)
+        rows["cost"] = "a prediction takes many passes"
+    lines = [
+        "| what | this method |",
+        "| --- | --- |",
+        *(f"| {what} | {said} |" for what, said in rows.items()),
+    ]
+    told = "Which model has what, and what happens without: [the table](../guides/models.md)."
+    return "\n".join([*lines, "", told])
 
 
-def _options(kind: type[Method]) -> str:
+def _options(name: str, kind: type[Method]) -> str:
     settings = fields(kind.Config)
     if not settings:
-        return "It has no options."
-    about = plain(inspect.getdoc(kind.Config) or "")
-    comments = _comments(kind.Config)
-    rows = [about, "", "| option | default | |", "| --- | --- | --- |"]
+        return "None."
+    comments = {**_COMMON, **_comments(kind.Config)}
+    published = HYPERPARAMETERS.get(name, {})
+    rows = [plain(inspect.getdoc(kind.Config) or ""), ""]
+    rows += ["| option | default | what it is |", "| --- | --- | --- |"]
     for one in settings:
         said = comments.get(one.name, "").replace("|", "\\|")
-        rows.append(f"| `{one.name}` | `{one.default}` | {said} |")
+        others = [
+            f"{_SETS[column]} `{_shown(values[one.name])}`"
+            for column, values in published.items()
+            if one.name in values
+        ]
+        default = "; ".join([f"`{_shown(one.default)}`", *others])
+        rows.append(f"| `{one.name}` | {default} | {said} |")
+    rows += ["", f"`options={{...}}` in Python, `--set {settings[0].name}=...` on the command line"]
+    rows[-1] += ", where `--dataset` picks the values for its dataset." if published else "."
     return "\n".join(rows)
+
+
+def _shown(value: object) -> str:
+    """Return a default as people write it.
+
+    >>> _shown(1 / 3), _shown("adam"), _shown(None)
+    ('0.333', 'adam', 'None')
+    """
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _comments(config: type) -> dict[str, str]:
@@ -136,8 +162,13 @@ def _comments(config: type) -> dict[str, str]:
     return {name: text for name, text in found}
 
 
-def _source(kind: type[Method]) -> str:
-    return ", source=batches_of_images_and_labels" if kind.needs_source else ""
+def _example(docstring: str, kind: type[Method]) -> str:
+    """Return the docstring's example, which the tests run."""
+    lines = [line.strip() for line in docstring.splitlines()]
+    code = [line for line in lines if line.startswith((">>> ", "... ", "torch.Size"))]
+    told = "With your own model in place of `tiny_net()`"
+    told += " and batches of images and labels as `source`" if kind.needs_source else ""
+    return "\n".join(["```pycon", *code, "```", "", f"{told}; the tests run these lines."])
 
 
 def _first(kind: type[Method]) -> str:
@@ -151,4 +182,4 @@ def plain(text: str) -> str:
     '`a` and `B`'
     """
     text = re.sub(r":(?:class|func|meth|mod|attr):`~?([^`]+)`", r"`\1`", text)
-    return re.sub(r"``([^`]+)``", r"`\1`", text.partition("\n\n>>>")[0])
+    return re.sub(r"``([^`]+)``", r"`\1`", text)

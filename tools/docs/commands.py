@@ -36,7 +36,7 @@ def _command(name: str, command: Any, about: str, level: int = 2) -> list[str]: 
         parts += ["```", example, "```", ""]
     rows = [_row(param) for param in command.params if param.name != "help"]
     if rows:
-        parts += ["| option | default | |", "| --- | --- | --- |", *rows, ""]
+        parts += ["| option | default | what it does |", "| --- | --- | --- |", *rows, ""]
     for child, inner in getattr(command, "commands", {}).items():
         parts += _command(f"{name} {child}", inner, inner.help or "", level + 1)
     return parts

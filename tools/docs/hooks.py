@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,18 +53,35 @@ def on_files(files: Files, config: Any) -> Files:  # noqa: ANN401
         "reference/changes.md": changes.replace("](docs/", "](../"),
     }
     for name in BUILT_IN:
-        path = f"methods/{name}.md"
-        if files.get_file_from_path(path) is None:
-            made[path] = cards.card(name)
+        made[f"methods/{name}.md"] = cards.card(name)
     for path, text in made.items():
+        written = files.get_file_from_path(path)
+        if written is not None:  # notes on a method, which its card ends with
+            files.remove(written)
         files.append(File.generated(config, path, content=text))
     return files
 
 
-def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:  # noqa: ANN401
-    """Add where it stands to the cards that were written by hand."""
-    path = page.file.src_uri
-    name = path.removeprefix("methods/").removesuffix(".md")
-    if path.startswith("methods/") and name in BUILT_IN and page.file.generated_by is None:
-        return f"{markdown}\n{cards.standing(name)}"
-    return markdown
+def on_page_markdown(markdown: str, **kwargs: Any) -> str:  # noqa: ANN401
+    """Give lists and tables the empty line that MkDocs wants before them and GitHub does not."""
+    return spaced(markdown)
+
+
+def spaced(markdown: str) -> str:
+    r"""Return Markdown with an empty line before each list and table; code stays as it is.
+
+    >>> spaced("It has\n- a\n- b\n  and c\n```\nx\n- y\n```").splitlines()
+    ['It has', '', '- a', '- b', '  and c', '```', 'x', '- y', '```']
+    """
+    lines: list[str] = []
+    in_code = in_block = False
+    for line in markdown.split("\n"):
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        starts = re.match(r"([-*]|\d+\.) |\|", line) is not None
+        if starts and not in_code and not in_block and lines and lines[-1].strip():
+            lines.append("")
+        # What is indented goes on with the list; anything else ends it.
+        in_block = starts or (in_block and line.startswith(" ") and not in_code)
+        lines.append(line)
+    return "\n".join(lines)

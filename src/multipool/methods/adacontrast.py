@@ -32,15 +32,15 @@ class AdaContrastConfig:
     """Settings of mariodoebler/test-time-adaptation, the same on every dataset."""
 
     lr: float = 2e-4  # of SGD with Nesterov's step
-    weight_decay: float = 1e-4
+    weight_decay: float = 1e-4  # of all weights
     teacher_rate: float = 1e-3  # share of the student in each update of the momentum network
-    temperature: float = 0.07
+    temperature: float = 0.07  # of the contrast
     queue: int = 16_384  # keys to contrast with, and features to find neighbours among
     neighbours: int = 10  # whose mean prediction is the pseudo-label
     refine_after: int = 1024  # images seen before neighbours are asked
-    class_weight: float = 1.0  # alpha
-    contrast_weight: float = 1.0  # beta
-    diversity_weight: float = 1.0  # eta
+    class_weight: float = 1.0  # alpha: of learning the pseudo-labels
+    contrast_weight: float = 1.0  # beta: of the contrast
+    diversity_weight: float = 1.0  # eta: of diverse predictions
 
     def __post_init__(self) -> None:
         if not 1 <= self.neighbours <= min(self.queue, max(self.refine_after, 1)):
@@ -52,6 +52,12 @@ class AdaContrastConfig:
 
 class AdaContrast(Method):
     """All weights learn from a strong view what the neighbours of the weak one say.
+
+    The pseudo-label of an image is what its ten nearest neighbours in a bank of features say on
+    average. All weights learn it from a strong view of the image, together with a contrast between
+    that view's feature and keys of other classes, and a term that keeps predictions diverse. A
+    batch costs five forward passes and a backward pass through all weights; the bank holds
+    features of the last 16,384 images, not the images.
 
     A momentum network makes the keys and the features of the bank, under each batch's own
     statistics; the student predicts with running statistics that its training passes move.

@@ -42,7 +42,7 @@ class CMFConfig:
     hidden_share: float = 0.01  # 1 - gamma: share of the hidden ones in the parameters
     process_noise: float = 0.005  # q, of a network with 38,400 trained parameters
     average_rate: float = 0.1  # share of the batch in each update of the average prediction
-    temperature: float = 1 / 3
+    temperature: float = 1 / 3  # of the weights by certainty and diversity
     batch_size: int = 64  # B0: divides the loss, also that of a smaller last batch
 
     def __post_init__(self) -> None:
@@ -51,6 +51,12 @@ class CMFConfig:
 
 class CMF(DiverseSelfTraining):
     """Learns as ROID does and follows a filtered version of itself.
+
+    The loss is ROID's: certain and diverse samples, a random view of them, answers corrected by
+    the classes that the batch seems to hold. What a step finds is taken as a noisy observation of
+    good parameters that drift slowly; a Kalman filter estimates those, and the network moves a
+    little towards the estimate, where ROID moves towards the source. Two forward and two backward
+    passes a batch.
 
     Args:
         context: what the engine gives every method: network, random numbers, bank, source data.

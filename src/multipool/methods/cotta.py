@@ -31,7 +31,7 @@ class CoTTAConfig:
     lr: float = 1e-3
     optimizer: str = "adam"  # or sgd
     confidence: float = 0.72  # below it (the source's mean, this batch) the teacher sees views
-    views: int = 32
+    views: int = 32  # random views of an unsure image, averaged
     teacher_rate: float = 1e-3  # share of the student in each teacher update
     restore_rate: float = 0.01  # share of the student's weights that goes back at each update
     loss: str = "ce"  # ce: to the teacher's prediction; sce: symmetric

@@ -51,6 +51,12 @@ class DeYOConfig:
 class DeYO(OnePass):
     """Learns from samples that are sure because of the shape they show.
 
+    Each confident image is also seen with its patches shuffled, which takes its shape away and
+    leaves its colours. Samples whose predicted class loses little probability by that were sure
+    because of something else, and are left out; the others are learned by entropy, and count for
+    more the surer they are and the more they lose. Two forward passes and one backward pass a
+    batch, the second of the confident samples alone.
+
     Args:
         context: what the engine gives every method: network, random numbers, bank, source data.
         config: the options, a :class:`DeYOConfig`.

@@ -30,7 +30,7 @@ class EATAConfig:
     optimizer: str = "adam"  # adam or sgd
     entropy_margin: float = 0.4  # E0 as a share of ln L: samples above are unreliable
     redundancy: float = 0.1  # d: samples at or above this cosine to the average are redundant
-    fisher_weight: float = 1.0  # beta
+    fisher_weight: float = 1.0  # beta: pull of parameters that mattered for the source
     fisher_images: int = 2000  # of the source, the first ones
     fisher_batch: int = 64  # images in each squared gradient: the size of the test batches
     loss: str = "entropy"  # or come: selected, weighted and minimised is the conservative entropy

@@ -54,7 +54,7 @@ class LAMEConfig:
     """Defaults of the code that ran the PTTA tables; ``rbf`` is the other published affinity."""
 
     affinity: str = "knn"  # knn or rbf
-    neighbours: int = 5  # k
+    neighbours: int = 5  # k, of each image in its batch
 
     def __post_init__(self) -> None:
         lookup(AFFINITIES, self.affinity, "affinity of lame")

@@ -40,6 +40,12 @@ class MemBNConfig:
 class MemBN(Method):
     """Replaces the statistics of every layer by those of the last batches, mixed with the source's.
 
+    Every layer keeps a queue of the means and variances of the last batches; the average over it
+    stands for the stream, so that small batches do as well as large ones. The layer normalises by a
+    mix of that average and the source's statistics, with more of the source's the farther the batch
+    is from the average. A batch unusually far away tells of another domain and empties all queues.
+    One forward pass a batch, no gradient.
+
     Args:
         context: what the engine gives every method: network, random numbers, bank, source data.
         config: the options, a :class:`MemBNConfig`.

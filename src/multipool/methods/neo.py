@@ -31,7 +31,7 @@ class NEOConfig:
 
     variant: str = "cumulative"  # continual: an exponential average that starts at zero
     rate: float = 0.1  # share of the batch in each update of the continual variant
-    centre: str = "origin"  # or source
+    centre: str = "origin"  # what features are moved to; or source
 
     def __post_init__(self) -> None:
         lookup(dict.fromkeys(VARIANTS), self.variant, "variant of neo")

@@ -28,14 +28,14 @@ class RMTConfig:
     lr: float = 1e-3
     optimizer: str = "adam"  # or sgd
     self_weight: float = 1.0  # of the symmetric cross-entropy to the teacher
-    contrast_weight: float = 1.0
+    contrast_weight: float = 1.0  # of the contrast with prototypes of the source classes
     source_weight: float = 1.0  # of the cross-entropy on replayed source images; 0: no replay
     teacher_rate: float = 1e-3  # share of the student in each teacher update
     projection: int = 128  # width of the projector; 0: none
-    temperature: float = 0.1
+    temperature: float = 0.1  # of the contrast
     warmup_images: int = 50_000  # of source data before the stream, at most one pass
     source_images: int = 50_000  # kept on the host for replay and prototypes
-    source_batch: int = 64
+    source_batch: int = 64  # source images in each step
 
     def __post_init__(self) -> None:
         lookup(OPTIMIZERS, self.optimizer, "optimizer of rmt")

@@ -33,7 +33,7 @@ class ROIDConfig:
     optimizer: str = "adam"  # adam or sgd
     source_pull: float = 0.01  # share of the source in the parameters after each step
     average_rate: float = 0.1  # share of the batch in each update of the average prediction
-    temperature: float = 1 / 3
+    temperature: float = 1 / 3  # of the weights by certainty and diversity
     batch_size: int = 64  # B0: divides the loss, also that of a smaller last batch
 
     def __post_init__(self) -> None:

@@ -50,6 +50,12 @@ class SARConfig:
 class SAR(OnePass):
     """Learns from reliable samples in flat places, and starts anew when its entropy vanishes.
 
+    It minimises the entropy of predictions whose entropy is low enough to be trusted. Each step
+    goes along the gradient at the worst place near the parameters (sharpness-aware minimisation),
+    so that it ends where the loss is flat; when the average entropy nearly vanishes the model has
+    collapsed, and its parameters go back to the source's. Two forward and two backward passes a
+    batch.
+
     Args:
         context: what the engine gives every method: network, random numbers, bank, source data.
         config: the options, a :class:`SARConfig`.

@@ -51,6 +51,12 @@ class SoTTAConfig:
 class SoTTA(FromMemory):
     """One network: predicts with running statistics, learns from what it was sure of.
 
+    It remembers only samples that it predicts with confidence, evenly over the predicted classes:
+    noise, attacks and unknown objects are rarely predicted so. Every 64 samples it lowers the
+    entropy of what it remembers, along the gradient at the worst place nearby, so that what slips
+    in does little harm. Statistics move with the memory and not with the stream; an update takes
+    two forward and two backward passes.
+
     Args:
         context: what the engine gives every method: network, random numbers, bank, source data.
         config: the options, a :class:`SoTTAConfig`.

@@ -44,6 +44,11 @@ class UnMixTNSConfig:
 class UnMixTNS(Method):
     """Replaces the statistics of every layer by K of them that drift apart with the stream.
 
+    An image is normalised by the average over K components, after each has taken a share of the
+    image's own moments: the softmax of the cosine between their means. The components then move a
+    little towards the images that resemble them, so that a run of one class moves few of them and
+    the average stays that of all classes. One forward pass a batch, no gradient.
+
     Args:
         context: what the engine gives every method: network, random numbers, bank, source data.
         config: the options, a :class:`UnMixTNSConfig`.

@@ -30,13 +30,13 @@ class EcoTTAConfig:
     """Settings of Lily-Le/EcoTTA for CIFAR-100-C, with batches of 64."""
 
     lr: float = 5e-3  # of SGD with momentum 0.9
-    parts: int = 5  # K; a model of fewer blocks has as many
-    distil_weight: float = 0.25  # lambda
+    parts: int = 5  # K, that the network is cut into; at most as many as it has blocks
+    distil_weight: float = 0.25  # lambda: of staying near what the frozen parts say
     entropy_margin: float = 0.4  # H0 as a share of ln L: samples above do not count
-    warmup_epochs: int = 10
-    warmup_lr: float = 5e-2
+    warmup_epochs: int = 10  # over the source images, before the stream
+    warmup_lr: float = 5e-2  # of the warm-up, which falls in three steps
     source_images: int = 50_000  # for the warm-up
-    source_batch: int = 64
+    source_batch: int = 64  # source images in each step of the warm-up
 
     def __post_init__(self) -> None:
         if min(self.parts, self.source_images, self.source_batch) < 1 or self.warmup_epochs < 0:
@@ -48,6 +48,11 @@ class EcoTTAConfig:
 
 class EcoTTA(Method):
     """Learns by the entropy of sure predictions; each part stays near its frozen output.
+
+    The network is frozen and cut into parts; beside each stands a small network, a normalisation of
+    the part's output plus one convolution of its input, trained on source images before the
+    stream. Then only the small networks learn, by the entropy of predictions that are sure enough,
+    while each part's output is held to what the frozen part says.
 
     Making one takes a while: it trains the small networks on labelled source images. A saved state
     holds what they became, so loading needs no source data.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class MultiPoolConfig:
     """One setting for every dataset, model and stream; chosen on the four extra corruptions."""
 
-    most: int = 16  # pools
+    most: int = 16  # pools, then the one longest unused makes room
     new: float = 0.15  # squared distance per dimension of a new domain; see rules.py
     runs: float = 0.1  # more, where classes come in runs, which look like domains
     same: float = 0.08  # of two pools that are one

@@ -1,9 +1,6 @@
 """multipool: a pool of samples and statistics for every domain that the stream has shown.
 
-Our own (no paper). The images of the stream are sorted into pools by what they look like to the
-source model's early layers; each pool has a class-balanced bank and its own normalisation
-statistics, which predict whatever belongs to it and are there again when its domain comes back.
-Nothing is learned by gradients: on every stream we tried, statistics decide and learning does not.
+Our own (no paper): on nearly every stream we tried, statistics decided more than learning.
 """
 
 from __future__ import annotations
@@ -38,6 +35,10 @@ _AT_ONCE = 8  # images after which a young pool is brought up to date
 
 class MultiPool(PoolPasses):
     """Sorts the stream into pools and normalises every image with the statistics of its own.
+
+    What images look like to the source model's early layers says which pool they belong to: a known
+    one, whose statistics are back at once, or a new one; mixed domains are told apart image by
+    image. Statistics are renewed from the pool's bank; nothing is learned by gradients.
 
     Args:
         context: what the engine gives every method: network, random numbers, bank, source data.

@@ -32,14 +32,14 @@ class ReservoirConfig:
     lr: float = 1e-3
     optimizer: str = "adam"  # or sgd
     loss: str = "eata"  # what each model learns by; tent: the plain entropy
-    models: int = 16  # at the most
+    models: int = 16  # one a style, at the most
     buffer: int = 1024  # styles kept, shared evenly among the models there may be
     quantile: float = 0.999  # of the distances between source batches: beyond it a style is new
     batch_size: int = 64  # of source batches; a smaller test batch founds no model
     source_images: int = 2000  # for styles and Fisher weights, the first ones
     entropy_margin: float = 0.4  # E0 as a share of ln L: samples above are unreliable
     redundancy: float = 0.1  # d: samples at or above this cosine to the average are redundant
-    fisher_weight: float = 2000.0  # beta; 0: ETA
+    fisher_weight: float = 2000.0  # beta: pull of what mattered for the source; 0: ETA
 
     def __post_init__(self) -> None:
         lookup(OPTIMIZERS, self.optimizer, "optimizer of reservoir")
@@ -59,9 +59,15 @@ class ReservoirConfig:
 class Reservoir(Method):
     """The style of a batch picks the model that learns; all models, so weighted, predict.
 
-    A model is the affine parameters of the normalisation layers with an optimiser's state and an
-    average prediction of its own. A new style founds one, as a copy of that which knows most about
-    the batch.
+    The variances of early features tell what kind of input a batch is, its style, and online
+    clustering finds styles that are new, or come back. Each style has a model: affine parameters,
+    optimiser state and average prediction of its own. The one of the batch's style takes a step of
+    EATA (or TENT), and the average of all models' parameters, weighted by how near they are,
+    predicts.
+
+    A new style founds a model as a copy of the one that knows most about the batch; then a batch
+    takes as many forward passes as there are models, else two and a backward pass. A saved state
+    needs no source data.
 
     Args:
         context: what the engine gives every method: network, random numbers, bank, source data.

@@ -1,0 +1,65 @@
+"""The cards of the methods say what the code and the rows of the comparison say."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from statistics import fmean
+
+import pytest
+from pages import ROOT
+from regrets import regrets
+
+from multipool.methods.table import BUILT_IN
+
+sys.path.insert(0, str(ROOT / "tools" / "docs"))
+
+import cards  # noqa: E402
+import standing  # noqa: E402
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_card_names_every_option_and_what_it_is(name):
+    told = cards.card(name)
+    for option in fields(BUILT_IN[name].Config):
+        (line,) = (line for line in told.splitlines() if line.startswith(f"| `{option.name}` |"))
+        assert line.split(" | ")[2].strip(" |"), f"{option.name} of {name} has no comment"
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_method_is_explained_in_three_sentences_or_so(name):
+    told = cards.card(name).split("## What it needs")[0].split("\n\n", 2)[2]
+    assert 2 <= told.count(". ") + told.count(".\n") <= 9
+
+
+def test_a_card_has_the_needs_of_its_method():
+    rmt, bn = cards.card("rmt"), cards.card("bn")
+    assert "| source data | labelled images" in rmt
+    assert "| last layer | linear" in rmt
+    assert "| source data | none |" in bn
+    assert "| normalisation layers | BatchNorm |" in bn
+    assert "| memory | `class-balanced`" in cards.card("rotta")
+
+
+def test_published_settings_of_other_datasets_stand_beside_the_default():
+    assert "| `lr` | `0.001`; ImageNet-C `0.0005`; DomainNet-126 `0.00025` |" in cards.card("tent")
+
+
+@pytest.mark.parametrize(("label", "name"), [("multipool", "multipool"), ("bn", "bn")])
+def test_cards_and_results_have_the_same_regrets(label, name):
+    (mean,), (worst,), (harmed, count) = regrets()[label]
+    found = standing.cells(name)
+    assert fmean(cell.regret for cell in found) == pytest.approx(mean)
+    assert max(cell.regret for cell in found) == pytest.approx(worst)
+    assert sum(cell.error > cell.frozen for cell in found) == harmed
+    assert len(found) == count
+    assert f"{mean:.1f} points of error more" in standing.section(name)
+
+
+def test_notes_are_kept_and_nothing_else_is_written_by_hand():
+    for path in cards.NOTES.glob("*.md"):
+        if path.stem in BUILT_IN:
+            text = path.read_text(encoding="utf-8")
+            assert cards.notes(path.stem).strip() in cards.card(path.stem)
+            for part in ("**What it does.**", "**What it needs.**", "| option |"):
+                assert part not in text, f"{path.name}: {part} comes from the code"
