@@ -65,9 +65,11 @@ WITHOUT_ROWS: dict[Key, str] = {
     (RESULTS, "Streams and memories, measured", "memory | imbalance"): (
         "facts of a memory while it ran, of result.json files that were not kept"
     ),
-    ("docs/methods/membn.md", "Choices where the publication leaves one", "threshold | CIFAR-10-C, ptta"): (
-        "one seed that chose a threshold; not results, and the runs were not kept"
-    ),
+    (
+        "docs/methods/membn.md",
+        "Choices where the publication leaves one",
+        "threshold | CIFAR-10-C, ptta",
+    ): ("one seed that chose a threshold; not results, and the runs were not kept"),
     ("docs/notebook/decoder.md", "Exploration", "stream | method"): (
         "one seed that chose the decoder's constants; not results, and the runs were not kept"
     ),
