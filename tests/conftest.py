@@ -13,6 +13,7 @@ from multipool.testing import tiny_net as make_tiny_net
 
 sys.path.insert(0, str(Path(__file__).parent))  # for kinds.py and libraries.py
 importlib.import_module("libraries")  # before anything imports torchvision
+collect_ignore = ["libraries.py"]  # has no tests, and declares what can be declared only once
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 
