@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from multipool.bench.speed.memory import MemoryRow
+from multipool.bench.speed.serve import ServeSpeed
 
 
 @pytest.fixture
@@ -75,3 +76,28 @@ def test_mistakes_name_the_choices(call, args, words):
     code, _, err = call("bench", *args)
     assert code == 2
     assert all(word in err for word in words)
+
+
+def test_the_service_is_measured_beside_the_plain_model(call, monkeypatch, tmp_path):
+    asked = []
+
+    def measured(methods, load, progress):
+        asked.append((methods, load.streams, load.seen))
+        named = zip((*methods, "source"), (6.0, 4.0), strict=True)
+        return [ServeSpeed(name, 9, p50, 20.0, p50 / 4, None, 300.0) for name, p50 in named]
+
+    monkeypatch.setattr("multipool.cli.bench_serve.measure_serve", measured)
+    args = ("bench", "serve", "--methods", "rotta", "--streams", 3, "--seen", 0)
+    code, out, _ = call(*args, "--json", "--write", tmp_path / "serve.json")
+    found = json.loads(out)
+    assert code == 0
+    assert json.loads((tmp_path / "serve.json").read_text()) == found
+    assert asked == [(("rotta",), 3, 0)]
+    assert [s["method"] for s in found["services"]] == ["rotta", "source"]
+    code, out, _ = call(*args, "--quiet")
+    assert "1.50" in out
+    code, _, err = call("bench", "serve", "--methods", "rota")
+    assert code != 0
+    assert "rotta" in err
+    code, _, err = call("bench", "serve", "--streams", 0)
+    assert "--streams must be a number above 0, got 0" in err

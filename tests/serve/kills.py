@@ -22,14 +22,13 @@ import numpy as np
 import torch
 
 if __package__:
-    from .process import MODEL, Camera, Process
-    from .soak import Scenes
+    from .process import Process
 else:
-    from process import MODEL, Camera, Process
-    from soak import Scenes
+    from process import Process
 
 import multipool
 from multipool import models
+from multipool.bench.speed.camera import MODEL, Camera, Scenes
 
 IMAGES = 2
 

@@ -1,11 +1,10 @@
-"""A service in a process of its own, as operators run it, and a client that costs next to nothing.
+"""A service in a process of its own, as operators run it.
 
 Used by the load, kill and soak tests; also a tool: see ``soak.py`` and ``kills.py``.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import os
@@ -15,10 +14,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-
-import numpy as np
-
-MODEL = "shapes-wrn10-1"
 
 
 class Zygote:
@@ -102,56 +97,3 @@ class Process:
         lines = self.log.read_text().splitlines()
         found = [json.loads(line) for line in lines if line.startswith("{")]
         return [line for line in found if line.get("kind") == kind]
-
-
-class Camera:
-    """One connection that asks for answers to images of one stream, one request at a time."""
-
-    def __init__(self, port: int, stream: str) -> None:
-        self.port, self.stream = port, stream
-        self._writer: asyncio.StreamWriter | None = None
-
-    async def ask(self, images: np.ndarray, **parameters: object) -> tuple[np.ndarray, dict]:
-        """Return the logits of uint8 images ``(B, C, H, W)``, and what was told with them."""
-        head = {
-            "inputs": [
-                {
-                    "name": "images",
-                    "shape": list(images.shape),
-                    "datatype": "UINT8",
-                    "parameters": {"binary_data_size": images.size},
-                }
-            ],
-            "outputs": [{"name": "logits", "parameters": {"binary_data": True}}],
-            "parameters": {"sequence_id": self.stream, **parameters},
-        }
-        text = json.dumps(head).encode()
-        lines = (
-            f"POST /v2/models/{MODEL}/infer HTTP/1.1\r\nHost: localhost\r\n"
-            f"Inference-Header-Content-Length: {len(text)}\r\n"
-            f"Content-Length: {len(text) + images.size}\r\n\r\n"
-        )
-        status, headers, body = await self.send(lines.encode() + text + images.tobytes())
-        if status != 200:
-            raise RuntimeError(f"{status}: {body[:300]!r}")
-        size = int(headers["inference-header-content-length"])
-        told = json.loads(body[:size])
-        logits = np.frombuffer(body[size:], dtype="<f4").reshape(told["outputs"][0]["shape"])
-        return logits, told["parameters"]
-
-    async def send(self, request: bytes) -> tuple[int, dict[str, str], bytes]:
-        """Send bytes; return status, headers and body of the answer."""
-        if self._writer is None:
-            self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port)
-        self._writer.write(request)
-        head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        pairs = (line.partition(":") for line in head[1:] if line)
-        headers = {name.lower(): value.strip() for name, _, value in pairs}
-        body = await self._reader.readexactly(int(headers["content-length"]))
-        return int(head[0].split()[1]), headers, body
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None

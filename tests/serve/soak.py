@@ -21,17 +21,13 @@ import psutil
 import torch
 
 if __package__:
-    from .process import MODEL, Camera, Process
+    from .process import Process
 else:
-    from process import MODEL, Camera, Process
+    from process import Process
 
 import multipool
 from multipool import models
-from multipool.data.corruptions import corrupt
-from multipool.data.shapes import draw
-
-DOMAINS = ("fog", "gaussian_noise", "contrast", "pixelate")
-STAY = 8  # requests in one domain
+from multipool.bench.speed.camera import DOMAINS, MODEL, Camera, Scenes
 
 
 @dataclass
@@ -45,6 +41,7 @@ class Load:
     requests: int = 1_000_000  # of a stream, at most
     method: str = "multipool"
     check: int = 64  # streams whose answers are computed again
+    domains: int = len(DOMAINS)  # that a stream shows in turn
 
 
 @dataclass
@@ -62,21 +59,6 @@ class Outcome:
     def percentile(self, share: float) -> float:
         """Return a percentile of the latencies in milliseconds."""
         return 1e3 * float(np.quantile(self.latencies, share))
-
-
-class Scenes:
-    """The images of each stream: the same at each call, without keeping them."""
-
-    def __init__(self, count: int = 400) -> None:
-        clean = draw("test", count, seed=3).images.permute(0, 2, 3, 1).contiguous().numpy()
-        shown = [corrupt(clean, name, severity=3, seed=0) for name in DOMAINS]
-        self._domains = [np.ascontiguousarray(s.transpose(0, 3, 1, 2)) for s in shown]
-
-    def request(self, stream: int, step: int, images: int) -> np.ndarray:
-        """Return the images uint8 ``(B, 3, 32, 32)`` of a stream's request."""
-        domain = self._domains[(stream + step // STAY) % len(DOMAINS)]
-        rows = (np.arange(images) + step * images + 37 * stream) % len(domain)
-        return domain[rows]
 
 
 async def _camera(
@@ -114,7 +96,7 @@ def _cpu_seconds(pid: int) -> float:
 
 def soak(load: Load, folder: Path) -> Outcome:
     """Run the load against a service, then compare every answer with an adapter's alone."""
-    scenes, out = Scenes(), Outcome()
+    scenes, out = Scenes(domains=load.domains), Outcome()
     process = Process(folder / "state", "--method", load.method, "--save-every", "10")
     process.start()
     answers: dict[int, list[np.ndarray]] = {}

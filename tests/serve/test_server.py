@@ -11,12 +11,12 @@ import pytest
 import uvicorn
 from PIL import Image
 
+from multipool.bench.speed.camera import Camera, Scenes
 from multipool.serve.card import ModelCard
 from multipool.serve.server import Listening, read_token
 from multipool.serve.timed import timed
 
-from .process import Camera, Process
-from .soak import Scenes
+from .process import Process
 
 
 def picture_request() -> bytes:

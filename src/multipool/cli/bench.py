@@ -1,4 +1,4 @@
-"""``multipool bench``: how fast methods, memories and corruptions are."""
+"""``multipool bench``: how fast methods, memories, corruptions and the service are."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from multipool.bench.speed.methods import (
     shapes_model,
 )
 from multipool.cli import options as o
+from multipool.cli.bench_serve import serve
 from multipool.cli.console import print_json, say, table
 from multipool.core import lookup
 from multipool.core.files import write_json
@@ -28,6 +29,7 @@ from multipool.data import COMMON, EXTRA
 from multipool.methods import METHODS
 
 app = typer.Typer(add_completion=False, epilog="Example: multipool bench methods --batches 10")
+app.command(epilog="Example: multipool bench serve --streams 64 --seconds 60")(serve)
 
 _EXAMPLE = "Example: multipool bench methods --methods rotta,petta --batch-size 64"
 _NAMES = Annotated[
@@ -43,7 +45,7 @@ _BATCHES = Annotated[int, typer.Option(metavar="N", help="Batches measured, afte
 
 @app.callback()
 def _root() -> None:
-    """Measure the speed of methods, memories and corruptions."""
+    """Measure the speed of methods, memories, corruptions and the service."""
 
 
 @app.command(epilog=_EXAMPLE)
