@@ -15,7 +15,7 @@ try:
     from multipool.serve.card import ModelCard
     from multipool.serve.make import AdapterMaker, Recipe
     from multipool.serve.model import ModelChoice, read_model
-    from multipool.serve.server import Listening, local_service, run
+    from multipool.serve.server import Listening, local_service, ray_service, run
     from multipool.serve.settings import MIB, Limits, Serving, default_lanes
 except ImportError as error:
     raise ValueError(
@@ -53,6 +53,7 @@ _MaxWait = Annotated[float, _o("MS", "How long a request waits for others of its
 _SaveEvery = Annotated[float, _o("SECONDS", "What was learned is on the disk before it is so old.")]
 _Resident = Annotated[int, _o("N", "Streams in memory; the others rest on the disk.")]
 _ResidentMib = Annotated[int, _o("N", "Memory in MiB that these may take together.")]
+_Ray = Annotated[str | None, _o("ADDRESS", "Compute on a Ray cluster, an actor a stream; or auto.")]
 _MaxStreams = Annotated[int, _o("N", "Streams known at a time.")]
 _MaxQueue = Annotated[int, _o("N", "Requests waiting in one stream.")]
 _MaxPending = Annotated[int, _o("N", "Requests waiting in all streams.")]
@@ -89,6 +90,7 @@ def main(
     max_pending: _MaxPending = Limits.max_pending,
     max_body_mib: _MaxBody = Limits.max_body // MIB,
     lanes: _Lanes = None,
+    ray: _Ray = None,
     log_requests: _LogRequests = False,
 ) -> None:
     """Serve a model that adapts to each of its streams, until SIGTERM or SIGINT.
@@ -118,7 +120,7 @@ def main(
         ),
     )
     maker = AdapterMaker(network, recipe, None if source is None else str(source))
-    service = local_service(maker, serving)
+    service = local_service(maker, serving) if ray is None else ray_service(maker, serving, ray)
     say(what_to_try(card, listening, state_dir))
     run(service, card, listening)
 

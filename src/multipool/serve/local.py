@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import zlib
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from multipool.engine.saving import write_state
 from multipool.ops import Network
+from multipool.serve.actor import as_file
 from multipool.serve.events import Events
 from multipool.serve.make import AdapterMaker
 from multipool.serve.store import Store
-from multipool.serve.stream import Answer, Facts, Snapshot, Stream
+from multipool.serve.stream import Answer, Facts, Stream
 
 R = TypeVar("R")
 
@@ -81,7 +79,7 @@ class LocalBackend:
     async def download(self, name: str) -> bytes:
         """Return a stream's state as a file."""
         snapshot = await self._with(name, Stream.snapshot)
-        return await asyncio.get_running_loop().run_in_executor(self._disk, _as_file, snapshot)
+        return await asyncio.get_running_loop().run_in_executor(self._disk, as_file, snapshot)
 
     async def pools(self, name: str) -> list[dict[str, Any]]:
         """Return what is known of each pool."""
@@ -135,10 +133,3 @@ def open_stream(
             return Stream(name, adapter)
     events.add("started", name)
     return Stream(name, maker.make(network))
-
-
-def _as_file(snapshot: Snapshot) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "stream.safetensors"
-        write_state(path, snapshot.state, snapshot.recipe)
-        return path.read_bytes()

@@ -21,6 +21,7 @@ from multipool.serve.events import Events, JsonLines
 from multipool.serve.gate import Access
 from multipool.serve.local import LocalBackend
 from multipool.serve.make import AdapterMaker
+from multipool.serve.ray_backend import RayBackend
 from multipool.serve.service import Service
 from multipool.serve.settings import Serving
 from multipool.serve.store import Store
@@ -68,6 +69,13 @@ def local_service(maker: AdapterMaker, serving: Serving, threads: int | None = N
     store.check_identity(maker.identity())
     share = threads or max(1, torch.get_num_threads() // serving.lanes)
     return Service(LocalBackend(maker, store, events, serving.lanes, share), serving, events)
+
+
+def ray_service(maker: AdapterMaker, serving: Serving, address: str) -> Service:
+    """Return a service whose streams are computed by actors of a Ray cluster."""
+    store, events = Store(serving.state_dir), Events()
+    store.check_identity(maker.identity())
+    return Service(RayBackend(maker, store, events, address), serving, events)
 
 
 def run(service: Service, card: ModelCard, listening: Listening) -> None:

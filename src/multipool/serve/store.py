@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multipool.core import read_json, write_json
+from multipool.core.files import replacing
 from multipool.engine.saving import write_state
 from multipool.serve.names import file_name, name_of_file
 from multipool.serve.stream import Snapshot
@@ -61,6 +62,11 @@ class Store:
     def write(self, name: str, snapshot: Snapshot) -> None:
         """Put a state on the disk; until it is there, the one before stays."""
         write_state(self.path(name), snapshot.state, snapshot.recipe)
+
+    def write_file(self, name: str, content: bytes) -> None:
+        """Put the content of a file on the disk; until it is there, the one before stays."""
+        with replacing(self.path(name), private=True) as part:
+            part.write_bytes(content)
 
     def remove(self, name: str) -> None:
         """Forget a stream."""

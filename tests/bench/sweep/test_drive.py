@@ -14,8 +14,9 @@ from multipool.bench.run import loader as loading
 from multipool.bench.sweep import Options, expand, make_plan, sweep
 from multipool.bench.sweep.ledger import FOUND, SweepLedger
 from multipool.bench.sweep.planned import FAILED
-from multipool.bench.sweep.ray_backend import _on_node, connect
+from multipool.bench.sweep.ray_backend import _on_node
 from multipool.bench.sweep.work import DONE, STOPPED, execute
+from multipool.core.cluster import connect
 
 SMALL = {"batch_size": 8, "device": "cpu"}
 GRID = {
@@ -184,7 +185,7 @@ def test_an_unknown_backend_is_a_sentence(tmp_path, seeds):
 def test_without_ray_a_sentence_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(ValueError, match=r"pip install 'multipool\[ray\]'"):
-        connect(Options())
+        connect("auto", 1)
 
 
 def test_a_node_without_the_folder_sends_its_result_back(tmp_path, loader, monkeypatch, seeds):

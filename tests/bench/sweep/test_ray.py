@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
-import time
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
+
+from ray_nodes import cluster, until
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("ray", reason="Ray is not installed; pip install 'multipool[ray]'")
@@ -24,60 +18,15 @@ SWEEP = [sys.executable, "-m", "multipool.cli.main", "sweep"]
 GRID = {"base": BASE, "grid": {"method": ["bn", "tent", "rotta"], "seed": list(range(8))}}
 
 
-def until(condition, seconds=300):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.1)
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
 @pytest.fixture
-def cluster(tmp_path):
-    """Two nodes of one core each; yields the address, and a function that kills the second."""
-    port = free_port()
-    # Sockets live in this folder, and their names must be short.
-    place = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
-    env = {**os.environ, "MULTIPOOL_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
-    common = ["--num-cpus=1", "--num-gpus=0", "--object-store-memory=100000000", "--block"]
-    common += ["--disable-usage-stats"]
-    program = shutil.which("ray", path=Path(sys.executable).parent)
-    nodes = []
-
-    def node(*words):
-        with (tmp_path / f"node{len(nodes)}.log").open("w") as log:
-            command = [program, "start", *words, *common]
-            nodes.append(
-                # A session of its own: the node's processes are then one group to end.
-                subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
-            )
-        log = tmp_path / f"node{len(nodes) - 1}.log"
-        until(lambda: "block forever" in log.read_text() or nodes[-1].poll() is not None, 120)
-        assert nodes[-1].poll() is None, log.read_text()
-
-    def end(number):
-        with suppress(ProcessLookupError):
-            os.killpg(nodes[number].pid, signal.SIGKILL)
-        nodes[number].wait()
-
-    try:
-        head = ["--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={place}"]
-        node(*head, "--node-ip-address=127.0.0.1")
-        node(f"--address=127.0.0.1:{port}", "--node-ip-address=127.0.0.1")
-        yield f"127.0.0.1:{port}", lambda: end(1)
-    finally:
-        for number in reversed(range(len(nodes))):
-            end(number)
-        shutil.rmtree(place, ignore_errors=True)
+def two_nodes(tmp_path):
+    """Yield the address, and a function that kills the second node."""
+    with cluster(tmp_path, 2) as nodes:
+        yield nodes.address, lambda: nodes.kill(1)
 
 
-def test_24_runs_on_two_nodes_of_which_one_is_killed_are_24_results(cluster, tmp_path):
-    address, kill_one = cluster
+def test_24_runs_on_two_nodes_of_which_one_is_killed_are_24_results(two_nodes, tmp_path):
+    address, kill_one = two_nodes
     file, out = tmp_path / "grid.json", tmp_path / "out"
     file.write_text(json.dumps(GRID))
     words = [*SWEEP, str(file), "--out", str(out)]

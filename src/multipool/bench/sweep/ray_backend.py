@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import logging
 import secrets
-import socket
 import tempfile
 import time
 from dataclasses import replace
@@ -17,6 +15,7 @@ from multipool.bench.run.loader import Loader
 from multipool.bench.sweep.ledger import POLL, SweepLedger, mark_shared
 from multipool.bench.sweep.planned import Planned
 from multipool.bench.sweep.work import DONE, Options, Outcome, execute
+from multipool.core.cluster import connect
 
 _GRACE = 60.0  # seconds that interrupted tasks have to write their checkpoints
 
@@ -27,52 +26,13 @@ def run_ray(ledger: SweepLedger, runs: list[Planned], options: Options) -> None:
     The driver claims runs and collects outcomes. Tasks write into the sweep's folder where they
     see it; on nodes that do not, a task works in a folder of its own and sends its result back.
     """
-    ray = connect(options)
+    ray = connect(options.ray_address, options.threads or max(1, int(options.cpus)))
     marker = mark_shared(ledger.out, secrets.token_hex(8))
     try:
         _Flight(ray, ledger, runs, options, marker).work()
     finally:
         marker.unlink(missing_ok=True)
         ray.shutdown()
-
-
-def connect(options: Options) -> Any:  # noqa: ANN401
-    """Return the ``ray`` module, connected; say what is missing otherwise."""
-    try:
-        import ray
-    except ModuleNotFoundError:
-        raise ValueError(
-            "the ray backend needs Ray, which is not installed; pip install 'multipool[ray]', or "
-            "use the local backend"
-        ) from None
-    _check_reachable(options.ray_address)
-    threads = str(options.threads or max(1, int(options.cpus)))
-    try:
-        ray.init(
-            address=options.ray_address,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            runtime_env={"env_vars": {"OMP_NUM_THREADS": threads}},
-        )
-    except (ConnectionError, RuntimeError) as error:
-        raise _no_cluster(options.ray_address, error) from None
-    return ray
-
-
-def _check_reachable(address: str) -> None:
-    """Try a ``HOST:PORT`` first: when nobody answers, Ray ends the whole process."""
-    place, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon or not port.isdigit():
-        return
-    try:
-        socket.create_connection((place, int(port)), timeout=10).close()
-    except OSError as error:
-        raise _no_cluster(address, error) from None
-
-
-def _no_cluster(address: str, error: Exception) -> ValueError:
-    reason = " ".join(str(error).split())[:200]
-    return ValueError(f"no Ray cluster at '{address}' ({reason}); start one with: ray start --head")
 
 
 class _Flight:
