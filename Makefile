@@ -47,10 +47,12 @@ SANITIZED := build/sanitize
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g
 sanitize: $(READY)
 	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -r src/multipool $(SANITIZED)/
-	rm -f $(SANITIZED)/multipool/memory/_decide*.so $(SANITIZED)/multipool/decode/_chains*.so
+	rm -f $(SANITIZED)/multipool/memory/_decide*.so $(SANITIZED)/multipool/memory/_pixels*.so \
+		$(SANITIZED)/multipool/decode/_chains*.so
 	CFLAGS="$(SANITIZERS)" LDFLAGS="$(SANITIZERS)" $(BIN)/python setup.py --quiet build_ext --force \
 		--build-temp $(SANITIZED)/temp --build-lib $(SANITIZED)
 	test -f $(SANITIZED)/multipool/memory/_decide*.so
+	test -f $(SANITIZED)/multipool/memory/_pixels*.so
 	test -f $(SANITIZED)/multipool/decode/_chains*.so
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 OMP_NUM_THREADS=1 \

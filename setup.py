@@ -35,6 +35,7 @@ setup(
         extension(
             "multipool.memory._decide", ["decide", "checks", "clusters", "merge"], ["decide"]
         ),
+        extension("multipool.memory._pixels", ["pixels"], []),
         extension("multipool.decode._chains", ["chains"], []),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED and not PURE else {},

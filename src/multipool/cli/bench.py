@@ -122,7 +122,7 @@ def memory(
         print_json([{**dataclasses.asdict(r), "total_ms": r.total_ms} for r in found])
         return
     columns = ["study", "bank", "decisions", "px", "batch", "K", "N", "seen"]
-    columns += ["add ms", "retrieve ms", "KiB"]
+    columns += ["add ms", "retrieve ms", "CPU ms", "KiB"]
     table(f"memory on {resolve(device)}", columns, [_memory_row(r) for r in found], left=3)
 
 
@@ -204,7 +204,8 @@ def _show_guard(costs: list[GuardCost], place: str, json: bool) -> None:
 def _memory_row(row: MemoryRow) -> list[str]:
     numbers = [row.pixels, row.batch, row.clusters, row.capacity, row.seen]
     size = (row.image_bytes + row.other_bytes) / 1024
-    times = [f"{row.add_ms:.3f}", f"{row.retrieve_ms:.3f}", f"{size:,.0f}" if size else "–"]
+    times = [f"{ms:.3f}" for ms in (row.add_ms, row.retrieve_ms, row.cpu_ms)]
+    times.append(f"{size:,.0f}" if size else "–")
     return [row.study, row.bank, row.decisions or "–", *(str(n) for n in numbers), *times]
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from multipool.core import check_images, check_plain, check_range
 from multipool.memory.checks import column
-from multipool.memory.descriptors import Descriptor, feature, on_grid
-from multipool.memory.pixels import extent, on_host, plain
+from multipool.memory.descriptors import Descriptor, feature, from_moments, on_grid
+from multipool.memory.pixels import Look, extent, on_host, plain
 
 
 @dataclass(frozen=True)
@@ -66,19 +66,29 @@ def check_width(features: Tensor | None, width: int) -> None:
 
 
 def arrive(
-    batch: Batch, describe: Descriptor | None, num_classes: int, *, checked: bool = False
+    batch: Batch,
+    describe: Descriptor | None,
+    num_classes: int,
+    *,
+    checked: bool = False,
+    seen: Look | None = None,
 ) -> Arrivals:
     """Return the batch's descriptors, uncertainty and labels; one device-to-host copy.
 
     Values are checked here, from that same copy: pixels in [0, 1], finite uncertainty and
     features, labels from -1 to ``num_classes`` - 1. ``describe=None`` computes no descriptor;
-    ``checked`` pixels are known to lie in [0, 1].
+    ``checked`` pixels are known to lie in [0, 1], and so are those that were ``seen``, whose
+    moments stand in for ``describe``.
     """
     images, size = batch.images.detach(), len(batch.images)
     device = images.device
-    described = _describe(batch, images, describe)
+    described = (
+        _describe(batch, images, describe)
+        if seen is None
+        else from_moments(seen.sums, seen.squares, images.shape)
+    )
     # 8-bit pixels cannot leave the range, so they are not read.
-    bounds = () if checked or images.dtype == torch.uint8 else _bounds(images)
+    bounds = () if checked or seen is not None or images.dtype == torch.uint8 else _bounds(images)
     doubt, labels = batch.uncertainty, batch.labels
     given = [part.detach() for part in (doubt, labels) if part is not None]
     # All becomes float64 on the way; on an accelerator each call of its own would cost more. What

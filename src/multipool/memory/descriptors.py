@@ -45,12 +45,20 @@ def pixel(images: Tensor) -> Tensor:
         exact = as_float(images).double().flatten(2)  # (B, C, H*W)
         spread, centre = torch.var_mean(exact, dim=2, correction=0)
         return torch.stack((centre, spread), dim=2).flatten(1)
-    size, (batch, channels) = images[0, 0].numel(), images.shape[:2]
+    size = images[0, 0].numel()
     with np.errstate(all="ignore"):  # the range check refuses NaN and infinity later
-        sums, squares = moments(plain(images).reshape(batch * channels, size))
-        mean = sums / size  # (B*C,)
-        both = np.stack((mean, squares / size - mean * mean), axis=1)
-    return torch.from_numpy(both.reshape(batch, 2 * channels))
+        sums, squares = moments(plain(images).reshape(-1, size))
+        return from_moments(sums, squares, images.shape)
+
+
+def from_moments(
+    sums: NDArray[np.float64], squares: NDArray[np.float64], shape: torch.Size
+) -> Tensor:
+    """Return ``pixel`` of images ``(B, C, H, W)`` of which these sums ``(B * C,)`` are known."""
+    size = shape[2] * shape[3]
+    mean = sums / size  # (B*C,)
+    both = np.stack((mean, squares / size - mean * mean), axis=1)
+    return torch.from_numpy(both.reshape(shape[0], 2 * shape[1]))
 
 
 def spatial_mean(images: Tensor) -> Tensor:

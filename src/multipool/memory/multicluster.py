@@ -148,12 +148,13 @@ class MultiClusterMemory:
         self._store.check(images)
         if self.options.descriptor == "feature":
             check_width(batch.features, self._organiser.holdings.width)
-        arrivals = arrive(
-            batch, DESCRIPTORS[self.options.descriptor], self.num_classes, checked=checked
-        )
+        # One pass, where it is compiled, reads, describes and rounds the pixels.
+        seen = self._store.look(images) if self.options.descriptor == "pixel" else None
+        describe = DESCRIPTORS[self.options.descriptor]
+        arrivals = arrive(batch, describe, self.num_classes, checked=checked, seen=seen)
         self._store.prepare(images)
         slots, rows = self._organiser.place(arrivals)
-        self._store.write(slots, images, rows)
+        self._store.write(slots, images, rows, seen)
 
     @torch.no_grad()
     def retrieve(self, n: int | None = 64) -> Retrieved:

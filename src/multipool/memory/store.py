@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from multipool.core import as_float, check_range
-from multipool.memory.pixels import eight_bits, on_host, plain
+from multipool.memory import switch
+from multipool.memory.pixels import Look, eight_bits, look, on_host, plain
 
 MOST_BYTES = 2**36  # of a buffer that a saved state may ask for
 _FIRST = 16  # slots that a buffer on a CPU begins with
@@ -30,6 +31,7 @@ class ImageStore:
 
     def __init__(self, slots: int, storage: str) -> None:
         self.slots, self.storage = slots, storage
+        self._compiled = storage == "uint8" and switch.has_passes()
         self.buffer: Tensor | None = None  # (up to slots, C, H, W)
         self.dtype = torch.float32  # of the images handed out
         self._scale: Tensor | None = None  # 255 on the device, made once
@@ -60,8 +62,15 @@ class ImageStore:
         with torch.inference_mode(False):
             self.buffer = torch.zeros(rows, *shape, dtype=kind, device=device)
 
-    def write(self, slots: Slots, images: Tensor, rows: Slots) -> None:
-        """Put ``images[rows]`` into ``slots``: one indexed write, on a CPU one a piece."""
+    def look(self, images: Tensor) -> Look | None:
+        """Return what one compiled pass finds in images; None where numpy has to look."""
+        return look(images) if self._compiled else None
+
+    def write(self, slots: Slots, images: Tensor, rows: Slots, seen: Look | None = None) -> None:
+        """Put ``images[rows]`` into ``slots``: one indexed write, on a CPU one a piece.
+
+        What was ``seen`` of the images has them in 8 bits already.
+        """
         if len(slots) == 0:
             return
         buffer, images = self._grown(self._made(), int(max(slots)) + 1), images.detach()
@@ -69,6 +78,9 @@ class ImageStore:
             self._write_there(buffer, slots, images, rows)
             return
         places, chosen = np.array((slots, rows), dtype=np.int64)
+        if seen is not None:
+            _bytes(buffer)[places] = seen.levels[chosen]
+            return
         if 2 * len(rows) < len(images):  # else to store some in vain is cheaper than to choose
             images, chosen = _get(images.contiguous(), chosen), np.arange(len(rows), dtype=np.int64)
         stored = _bytes(self._stored(images, buffer.dtype).contiguous())
@@ -114,6 +126,14 @@ class ImageStore:
 
     def read(self, slots: Slots) -> Tensor:
         """Return the slots' images as float ``(M, C, H, W)`` in [0, 1]."""
+        buffer = self.buffer
+        if (
+            self._compiled
+            and buffer is not None
+            and on_host(buffer)
+            and self.dtype == torch.float32
+        ):
+            return _floats(buffer, slots)
         images = self.raw(slots)
         if self.storage == "float":
             return images
@@ -172,6 +192,16 @@ def _get(buffer: Tensor, slots: Slots) -> Tensor:
     found = torch.empty(len(slots), *buffer.shape[1:], dtype=buffer.dtype)
     _bytes(buffer).take(np.asarray(slots, dtype=np.int64), axis=0, out=_bytes(found), mode="clip")
     return found
+
+
+def _floats(buffer: Tensor, slots: Slots) -> Tensor:
+    """Return slots of 8-bit images as float32 in [0, 1], by compiled code."""
+    stored = _bytes(buffer)
+    # By numpy, which asks the system for large pages: at 224 px that is half of the time.
+    levels = np.empty((len(slots), stored.shape[1]), dtype=np.float32)
+    switch.passes.read(stored, np.ascontiguousarray(slots, dtype=np.int64), levels)
+    with torch.inference_mode(False):
+        return torch.from_numpy(levels).view(len(slots), *buffer.shape[1:])
 
 
 def _bytes(images: Tensor) -> NDArray[np.uint8]:

@@ -22,7 +22,7 @@ Batch = tuple[Tensor, Tensor, Tensor]  # images, uncertainty, labels
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """One measurement: the median cost of ``add(batch)`` and of ``retrieve(64)``."""
+    """One measurement: medians of ``add(batch)``, of ``retrieve(64)``, and of both in CPU time."""
 
     study: str  # versus, batch, clusters, capacity, stream, preset
     bank: str  # multipool, naive, published; of the study preset: its name
@@ -36,6 +36,7 @@ class MemoryRow:
     image_bytes: int = 0  # multipool only
     other_bytes: int = 0  # multipool only: all that is kept beside the images
     decisions: str = ""  # multipool only: compiled, or numpy
+    cpu_ms: float = 0.0  # CPU time of both together, which other programs hardly change
 
     @property
     def total_ms(self) -> float:
@@ -99,11 +100,11 @@ def _ours(
     def add(images: Tensor, uncertainty: Tensor, labels: Tensor) -> None:
         memory.add(images, uncertainty=uncertainty, labels=labels)
 
-    times = _times(add, lambda: memory.retrieve(64), stream, repeats, device)
+    adding, retrieving, cpu = _times(add, lambda: memory.retrieve(64), stream, repeats, device)
     images = memory.image_bytes
     return MemoryRow(
         study, preset if study == "preset" else "multipool", side, batch, clusters, capacity,
-        -(-before // batch) * batch, *times, images, memory.nbytes - images, way,
+        -(-before // batch) * batch, adding, retrieving, images, memory.nbytes - images, way, cpu,
     )  # fmt: skip
 
 
@@ -121,8 +122,11 @@ def _reference(bank: str, device: str, repeats: int, side: int) -> MemoryRow:
 
     for _ in range(20):
         add(*next(stream))
-    times = _times(add, lambda: torch.stack(memory.get_memory(64)[0]), stream, repeats, device)
-    return MemoryRow("versus", bank, side, 64, 5 if bank == "naive" else 1, 64, 1280, *times)
+    adding, retrieving, cpu = _times(
+        add, lambda: torch.stack(memory.get_memory(64)[0]), stream, repeats, device
+    )
+    clusters = 5 if bank == "naive" else 1
+    return MemoryRow("versus", bank, side, 64, clusters, 64, 1280, adding, retrieving, cpu_ms=cpu)
 
 
 def _stream(device: str, side: int, batch: int) -> Iterator[Batch]:
@@ -150,13 +154,13 @@ def _times(
     stream: Iterator[Batch],
     repeats: int,
     device: str,
-) -> tuple[float, float]:
-    """Return the median milliseconds of adding a batch and of retrieving one."""
-    adding, retrieving = [], []
+) -> tuple[float, float, float]:
+    """Return the median milliseconds of adding a batch, of retrieving one, and both's CPU time."""
+    adding, retrieving, computing = [], [], []
     for _ in range(repeats):
         batch = next(stream)
         _wait(device)
-        start = time.perf_counter()
+        start, before = time.perf_counter(), time.process_time()
         add(*batch)
         _wait(device)
         middle = time.perf_counter()
@@ -164,7 +168,9 @@ def _times(
         _wait(device)
         adding.append(middle - start)
         retrieving.append(time.perf_counter() - middle)
-    return 1e3 * statistics.median(adding), 1e3 * statistics.median(retrieving)
+        computing.append(time.process_time() - before)
+    found = (1e3 * statistics.median(times) for times in (adding, retrieving, computing))
+    return next(found), next(found), next(found)
 
 
 def _wait(device: str) -> None:

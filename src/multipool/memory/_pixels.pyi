@@ -1,0 +1,6 @@
+"""What pixels.c offers."""
+
+VERSION: int
+
+def look(pixels: object, levels: object, moments: object, /) -> bool: ...
+def read(levels: object, slots: object, pixels: object, /) -> None: ...
