@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 from archive_readers import ARCHIVE_READERS
 from array_readers import ARRAY_READERS
+from list_readers import LIST_READERS
 from mutations import mutants
 from reader import same
 from tensor_readers import TENSOR_READERS
@@ -16,7 +17,13 @@ from text_readers import TEXT_READERS
 from watching import outcome, sentence
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Pillow, numpy and torch: they complain, too
-READERS = {**TENSOR_READERS, **ARRAY_READERS, **TEXT_READERS, **ARCHIVE_READERS}
+READERS = {
+    **TENSOR_READERS,
+    **ARRAY_READERS,
+    **LIST_READERS,
+    **TEXT_READERS,
+    **ARCHIVE_READERS,
+}
 FEW, MANY = 50, 2000
 
 
