@@ -1,6 +1,6 @@
-"""A long stream through PeTTA with the multi-cluster memory: memory use, speed, predictions.
+"""A long stream through one method: memory use, speed, pools, predictions.
 
-``python soak.py ROUNDS LIMIT`` prints one line of JSON; 20 and 5010 are 100,200 samples.
+``python soak.py METHOD MEMORY ROUNDS LIMIT`` prints a line of JSON; 20 and 5010: 100,200 samples.
 """
 
 import ctypes
@@ -18,7 +18,9 @@ from multipool.bench.run.experiment import Experiment
 from multipool.bench.run.loader import Loader
 from multipool.bench.run.session import Session
 
-WARM_UP = 10_000  # samples: caches fill, the allocator settles, every page of the data is read
+# Share of the stream: caches and banks fill, the allocator settles, all of the data is read. Banks
+# take memory as images come: those of 11 pools are full after some 40,000 of 100,000 samples.
+WARM_UP = 0.5
 
 
 def resident() -> float:
@@ -37,14 +39,14 @@ def settled() -> float:
     return resident()
 
 
-def soak(rounds: int, limit: int) -> dict[str, object]:
+def soak(method: str, memory_name: str, rounds: int, limit: int) -> dict[str, object]:
     """Show the stream to the method and look at the process after every batch."""
     experiment = Experiment(
-        method="petta", memory="mcm", protocol="recurring", rounds=rounds, limit=limit,
+        method=method, memory=memory_name, protocol="recurring", rounds=rounds, limit=limit,
         guard=True, device="cpu",
     )  # fmt: skip
     session = Session(experiment, Loader(), torch.device("cpu"))
-    seen, rows, bad = 0, [], 0
+    seen, rows, bad, pools = 0, [], 0, []
     start, busy = time.perf_counter(), time.process_time()
     memory = settled()
     for number, images in enumerate(session.remaining()):
@@ -54,19 +56,21 @@ def soak(rounds: int, limit: int) -> dict[str, object]:
         session.tally.add(logits)
         seen += len(images)
         memory = settled() if number % 16 == 0 else memory
+        pools.append(len(session.adapter.pools))
         rows.append((seen, memory, time.perf_counter() - start, time.process_time() - busy))
     return {
         "samples": seen, "expected": session.stream.samples, "without prediction": bad,
         **figures(np.array(rows)),
         "error": round(session.tally.error() or 0.0, 2), "counts": dict(session.adapter.counts),
-        "bank": len(session.adapter.memory or ()),
+        "bank": len(session.adapter.memory or ()), "pools at most": max(pools),
+        "pools after a tenth": pools[len(pools) // 10], "pools at the end": pools[-1],
     }  # fmt: skip
 
 
 def figures(rows: np.ndarray) -> dict[str, float]:
     """Return the slope of the memory after the warm-up, and the speed at both ends."""
     seen, memory, wall, busy = rows.T
-    late = rows[seen > min(WARM_UP, seen[-1] / 10)]
+    late = rows[seen > WARM_UP * seen[-1]]
     slope = float(np.polyfit(late[:, 0], late[:, 1], 1)[0]) * 10_000
 
     def speed(clock: np.ndarray, first: float, last: float) -> float:
@@ -86,4 +90,4 @@ def figures(rows: np.ndarray) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(soak(int(sys.argv[1]), int(sys.argv[2]))))
+    print(json.dumps(soak(*sys.argv[1:3], *map(int, sys.argv[3:]))))

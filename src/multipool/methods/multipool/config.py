@@ -10,8 +10,8 @@ class MultiPoolConfig:
     """One setting for every dataset, model and stream; chosen on the four extra corruptions."""
 
     most: int = 16  # pools, then the one longest unused makes room
-    new: float = 0.15  # squared distance per dimension of a new domain; see rules.py
-    runs: float = 0.1  # more, where classes come in runs, which look like domains
+    new: float = 0.1  # squared distance per dimension of a new domain; see rules.py
+    runs: float = 0.15  # more, where classes come in runs, which look like domains
     same: float = 0.08  # of two pools that are one
     mixed: float = 0.33  # nats a sample that say a pool holds two domains
     depth: float = 0.4  # of the normalisation layer that describes images, 0 the first, 1 the last
