@@ -21,6 +21,12 @@ _ABLATIONS = "The paper's ablations"
 TABLES: dict[Key, Callable[[], Expected]] = {
     (FOUND, "What the paper's memory brings", " | source"): streams.short_and_whole,
     (FOUND, "One default for every stream", "method | regret, mean"): regrets.regrets,
+    ("docs/compare.md", "Without the decoder, all", " | CIFAR-10-C: ptta"): (
+        lambda: regrets.field("undecoded_error")
+    ),
+    ("docs/compare.md", "With the decoder, all", " | CIFAR-10-C: ptta"): (
+        lambda: regrets.field("error")
+    ),
     (RESULTS, _WHOLE, "method | its own pool"): lambda: streams.hosts(streams.WHOLE),
     (RESULTS, _WHOLE, " | motion"): lambda: streams.by_corruption(streams.WHOLE),
     (RESULTS, _SHORT, "method | its own pool"): lambda: streams.hosts(streams.SHORT),

@@ -1,4 +1,4 @@
-"""What the table of regrets must say, from the rows of the kept comparison."""
+"""What the tables of comparisons must say, from the rows that were kept."""
 
 from __future__ import annotations
 
@@ -16,6 +16,19 @@ _NAMES = {
     "bn": "bn",
     "tent": "tent",
 }
+
+
+def field(column: str) -> dict[str, Cells]:
+    """Error of each method on each kind of stream, one seed; nothing where there is no run."""
+    rows = load("compare/field")
+    kinds = ("ptta", "ctta", "mixed", "batch-4")
+    run = {(row["dataset"], row["kind"]) for row in rows}
+    columns = [(d, k) for d in ("cifar10-c", "cifar100-c") for k in kinds if (d, k) in run]
+    found: dict[str, Cells] = {}
+    for row in rows:
+        cells = found.setdefault(row["method"], [[] for _ in columns])
+        cells[columns.index((row["dataset"], row["kind"]))] = [float(row[column])]
+    return found
 
 
 def regrets() -> dict[str, Cells]:

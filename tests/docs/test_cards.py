@@ -56,6 +56,14 @@ def test_cards_and_results_have_the_same_regrets(label, name):
     assert f"{mean:.1f} points of error more" in standing.section(name)
 
 
+def test_a_method_without_long_streams_tells_of_its_short_ones():
+    told = standing.section("membn")
+    error = next(c.error for c in standing.short_streams("membn") if c.kind == "ptta")
+    assert "short streams of CIFAR" in told
+    assert f"| classes in runs, domain after domain | **{error:.1f}** |" in told
+    assert standing.short_streams("tent") == []
+
+
 def test_notes_are_kept_and_nothing_else_is_written_by_hand():
     for path in cards.NOTES.glob("*.md"):
         if path.stem in BUILT_IN:

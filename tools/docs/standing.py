@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 ROWS = Path(__file__).resolve().parents[2] / "docs" / "data" / "compare"
-KEPT, SMALL = "compare.csv", "small.csv"
+KEPT, SMALL, FIELD = "compare.csv", "small.csv", "field.csv"
 _SETS = {"cifar10-c": "CIFAR-10-C", "cifar100-c": "CIFAR-100-C", "shapes-c": "the embedded data"}
 _KINDS = {
     "ptta": "classes in runs, domain after domain",
@@ -86,10 +86,27 @@ def is_small(found: list[Cell]) -> bool:
 
 def section(name: str) -> str:
     """Return the part of a card that says where a method stands, as Markdown."""
-    found = cells(name)
-    if not found:
+    found, short = cells(name), short_streams(name)
+    parts = []
+    if short:
+        parts += _told(name, short, "short streams of CIFAR, 15 corruptions, one seed")
+    if found:
+        small = "the embedded data, one seed"
+        place = small if is_small(found) else "CIFAR-10-C and CIFAR-100-C"
+        parts += ["", *_told(name, found, place)] if short else _told(name, found, place)
+    if not parts:
         return "Not compared yet: `multipool compare --methods` runs it beside others.\n"
-    place = "the embedded data, one seed" if is_small(found) else "CIFAR-10-C and CIFAR-100-C"
+    parts += ["", "Errors in per cent. Rows: `docs/data/compare`, made as [here](../compare.md)."]
+    return "\n".join(parts) + "\n"
+
+
+def short_streams(name: str) -> list[Cell]:
+    """Return the kinds of short CIFAR stream of a method that has no long ones."""
+    return [] if _cells(name, KEPT) else _cells(name, FIELD)
+
+
+def _told(name: str, found: list[Cell], place: str) -> list[str]:
+    """Return the lines of one comparison: in words, then as a table."""
     won = sum(cell.regret == 0 for cell in found)
     most = max(cell.methods for cell in found)
     told = [
@@ -100,12 +117,11 @@ def section(name: str) -> str:
         "",
     ]
     ranked = sorted(found, key=lambda cell: cell.regret)
-    told += [f"- **Nearest to the best** on {_listed(ranked[:3])}."]
-    told += [f"- **Farthest from it** on {_listed(ranked[:-4:-1])}."]
+    if ends := min(3, len(ranked) // 2):  # one stream is in the table, and that is all
+        told += [f"- **Nearest to the best** on {_listed(ranked[:ends])}."]
+        told += [f"- **Farthest from it** on {_listed(ranked[: -ends - 1 : -1])}."]
     told += [line for word in ("mcm", "mcm+") for line in _variant(name, word)]
-    told += ["", *_table(found), ""]
-    told += ["Errors in per cent. Rows: `docs/data/compare`, made as [here](../compare.md)."]
-    return "\n".join(told) + "\n"
+    return [*told, "", *_table(found)]
 
 
 def _table(found: list[Cell]) -> list[str]:
