@@ -91,5 +91,6 @@ PAGES_WITHOUT_ROWS: dict[str, str] = {
     "docs/guides/diagnose.md": "facts of memories and streams: no error is compared",
     "docs/notebook/guard.md": "what the guard sees and costs; its whole streams are in results.md",
     "docs/performance.md": "times of one machine",
+    "docs/results/claims.md": "numbers of other pages, to which tests/docs/test_claims.py holds it",
     "docs/notebook/robustness.md": "counts of trials, made again by the commands on the page",
 }
