@@ -2,7 +2,8 @@
 
 ``golden.csv`` holds what commit 2a01efe measured, before the rooms were rebuilt: seed 0, everything
 else as ``multipool run`` had it by default. ``python tests/golden/compare.py [WORD ...]`` runs the
-rows that have all the words (``... compare.py shapes-c rotta``); without words, all.
+rows that have all the words (``... compare.py shapes-c rotta``); without words, all. An error of
+two numbers is what that commit measured on two processors: one prediction of 3,000 tips over.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Golden:
     method: str
     memory: str  # "": the method's own pool, or none
     limit: int
-    error: float
+    errors: tuple[float, ...]
 
     @property
     def name(self) -> str:
@@ -50,7 +51,13 @@ def golden() -> list[Golden]:
     with ROWS.open(newline="") as file:
         lines = list(csv.DictReader(file))
     return [
-        Golden(r["dataset"], r["method"], r["memory"], int(r["limit"]), float(r["error"]))
+        Golden(
+            r["dataset"],
+            r["method"],
+            r["memory"],
+            int(r["limit"]),
+            tuple(map(float, r["error"].split())),
+        )  # fmt: skip
         for r in lines
     ]
 
@@ -91,8 +98,8 @@ def main(words: list[str]) -> int:
         if not set(words) <= set(row.name.split()):
             continue
         found = measure(row, loader, shared)
-        differ += found != row.error
-        said = "same" if found == row.error else f"differs from {row.error}"
+        differ += found not in row.errors
+        said = "same" if found in row.errors else f"differs from {row.errors}"
         print(f"{row.name}: {found} {said}", flush=True)
     print(f"{differ} differ" + ("" if made_here() else f"; recorded with {MADE_WITH}"))
     return differ

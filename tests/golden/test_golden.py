@@ -36,7 +36,7 @@ def loader():
 
 @pytest.mark.parametrize("row", QUICK, ids=lambda row: row.name)
 def test_short_runs_have_the_recorded_error(row, loader):
-    assert compare.measure(row, loader) == row.error
+    assert compare.measure(row, loader) in row.errors
 
 
 @pytest.mark.slow
@@ -44,4 +44,4 @@ def test_short_runs_have_the_recorded_error(row, loader):
 def test_runs_have_the_recorded_error(row, loader, request):
     real = compare.WEIGHTS[row.dataset] is not None
     shared = request.getfixturevalue("shared") if real else None
-    assert compare.measure(row, loader, shared) == row.error
+    assert compare.measure(row, loader, shared) in row.errors
