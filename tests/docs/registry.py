@@ -88,7 +88,7 @@ PAGES_WITHOUT_ROWS: dict[str, str] = {
     "docs/reference/weights.md": "the shipped model's error is in the header of its file",
     "docs/compare.md": "its small comparison is made again by its command, from embedded data",
     "docs/notebook/corruptions.md": "agreement, speed and parameters: no stream was run",
-    "docs/guides/diagnose.md": "facts of memories and streams: no error is compared",
+    "docs/notebook/diagnose.md": "facts of memories and streams: no error is compared",
     "docs/notebook/guard.md": "what the guard sees and costs; its whole streams are in results.md",
     "docs/performance.md": "times of one machine",
     "docs/results/claims.md": "numbers of other pages, to which tests/docs/test_claims.py holds it",

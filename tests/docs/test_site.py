@@ -59,6 +59,14 @@ def test_lists_that_follow_a_sentence_are_lists(site):
     assert not [page for page in site.rglob("*.html") if "<p>- " in page.read_text("utf-8")]
 
 
+def test_what_ptta_is_stands_where_it_first_appears(site):
+    for page in site.rglob("*.html"):
+        shown = re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8"))
+        first = shown.find("PTTA")
+        near = " ".join(shown[max(0, first - 120) : first + 120].split()).lower()
+        assert first < 0 or re.search("practical (test-time adaptation|tta)", near), page.name
+
+
 def test_every_public_name_of_the_reference_is_rendered(site):
     shown = (site / "reference" / "api.html").read_text(encoding="utf-8")
     for name in ("adapt", "load", "Adapter", "SequenceDecoder", "check_method"):

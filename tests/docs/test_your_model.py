@@ -30,6 +30,12 @@ def code(title):
     return block
 
 
+def stand_in(title, **known):
+    """Run the line of a section that makes a file of random weights."""
+    (line,) = re.findall(r"`(torch\.save\(.*?)`\.", section(title))
+    exec(line, {"torch": torch, **known})
+
+
 def words(text):
     """Return the words of the one command in a text."""
     (line,) = re.findall(r"^multipool (run .*)$", text, re.M)
@@ -70,17 +76,15 @@ def command(title, capsys):
 
 
 def test_a_vit_of_timm(place, capsys):
-    model = package("timm").create_model("vit_tiny_patch16_224", num_classes=7)
-    torch.save(model.state_dict(), "my_vit.pth")
-    said = run_both("A ViT of timm", 7, capsys)
+    stand_in("A ViT of timm", timm=package("timm"))
+    said = run_both("A ViT of timm", 100, capsys)
     (promised,) = re.findall(r"# (mean .*)", code("A ViT of timm"))
     assert said.count(promised) == 2  # printed, and in the notes of the run
 
 
 def test_a_resnet_of_torchvision(place, capsys):
-    model = package("torchvision").models.resnet18(num_classes=5)
-    torch.save(model.state_dict(), "my_resnet.pth")
-    said = run_both("A ResNet of torchvision", 5, capsys)
+    stand_in("A ResNet of torchvision", torchvision=package("torchvision"))
+    said = run_both("A ResNet of torchvision", 100, capsys)
     assert "mean 0.485 0.456 0.406" in said
 
 
@@ -100,7 +104,7 @@ def test_a_model_of_hugging_face(place, capsys):
 def test_a_model_of_your_own(place, capsys):
     from net import make
 
-    torch.save(make(3).state_dict(), "my_net.pth")
+    stand_in("A model of your own", make=make)
     command("A model of your own", capsys)
 
 

@@ -91,7 +91,18 @@ def card(name: str) -> str:
         notes(name) or facts,
         f"Every published method beside its authors' code: [held against public code]{_VERIFIED}.",
     ]
-    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+    return spelt("\n\n".join(part.strip() for part in parts if part.strip()) + "\n")
+
+
+def spelt(text: str) -> str:
+    """Return text that says what PTTA is where it first stands.
+
+    >>> spelt("tables under PTTA: PTTA")
+    'tables under PTTA (practical test-time adaptation: classes in runs): PTTA'
+    """
+    if "practical test-time adaptation" in text:
+        return text
+    return text.replace("PTTA", "PTTA (practical test-time adaptation: classes in runs)", 1)
 
 
 def notes(name: str) -> str:
