@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +31,12 @@ CALLED = {
     "models.load": models.load,
     **{name: getattr(streams, name) for name in streams.PROTOCOLS},
 }
+PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
+SHOWN = sorted(
+    name
+    for page in PAGES.glob("*.md")
+    for name in re.findall(r"^::: (\S+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+)
 OURS = ("multipool", "source")  # no paper to name
 
 
@@ -45,3 +54,14 @@ def test_a_method_has_an_explanation_an_example_and_its_paper(name):
     assert f'"{name}"' in text.partition(">>> ")[2]
     module = inspect.getdoc(inspect.getmodule(BUILT_IN[name]))
     assert name in OURS or "References:" in text or "20" in module
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_the_reference_shows_says_what_its_arguments_are(name):
+    room, _, word = name.rpartition(".")
+    found = getattr(importlib.import_module(room), word)
+    assert inspect.isclass(found) or inspect.isfunction(found), f"{name} is shown, a module"
+    if found in (multipool.methods.Adapter, memory.Memory):
+        return  # made by adapt, and a protocol
+    if set(inspect.signature(found).parameters) - {"self"}:
+        assert "Args:" in inspect.getdoc(found)

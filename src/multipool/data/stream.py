@@ -23,12 +23,24 @@ RESIDENT_LIMIT = 8 * 2**30
 
 @dataclass(frozen=True)
 class StreamConfig:
-    """What is streamed and how; defaults are the PTTA protocol's.
+    """What is streamed and how; by default PTTA, practical test-time adaptation: classes in runs.
 
-    ``gamma`` and ``slots`` are read by ``ptta``, ``recurring`` and ``interleaved``, ``drop_absent``
-    by the first two, ``rounds`` by ``recurring``, ``cameras`` by ``interleaved``. ``limit`` N takes
-    floor(N / domains) images of each domain: one seeded class-balanced subset, the same rows in
-    every domain. In a ``gradual`` stream that number is shared among the severities.
+    Args:
+        protocol: the order, a key of ``PROTOCOLS``.
+        batch_size: images of a batch.
+        gamma: Dirichlet concentration; smaller: longer runs of a class. For ``ptta``,
+            ``recurring`` and ``interleaved``, as ``slots``.
+        slots: parts of a domain; None: one a class, at most 100.
+        rounds: of a ``recurring`` stream.
+        seed: of the order and of the subset.
+        limit: N takes floor(N / domains) images of each domain: one class-balanced subset, the same
+            rows in every domain; shared among the severities of a ``gradual`` stream.
+        drop_absent: as in :func:`multipool.data.streams.ptta`.
+        cameras: streams that are woven into one (``interleaved``).
+
+    Example:
+        >>> StreamConfig("ctta", batch_size=16).gamma
+        0.1
     """
 
     protocol: str = "ptta"

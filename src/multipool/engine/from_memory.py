@@ -31,8 +31,10 @@ def cuts(seen: int, count: int, every: int) -> Iterator[slice]:
 class FromMemory(Method):
     """Predicts, gives what it predicted to a bank, and learns from what the bank hands back.
 
-    The config of a method over this base has ``update_every`` (samples) and ``samples`` (asked of
-    the bank at each update).
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options; among them ``update_every`` (samples) and ``samples`` (asked of the
+            bank at each update).
     """
 
     needs_norm = "affine"

@@ -48,7 +48,18 @@ class Record(Protocol):
 
 @dataclass(frozen=True)
 class Context:
-    """What every method is given besides its own hyperparameters."""
+    """What every method is given besides its own hyperparameters.
+
+    Args:
+        network: the model, copied, with its normalisation layers found.
+        num_classes: L.
+        bank: the memory, for methods that take one.
+        source: source images or statistics, for methods that need some.
+        draws: small random numbers, on the host.
+        noise: random numbers on the device.
+        numbers: what is counted: ``seen`` samples, ``updates``, ``batches``.
+        graphs: whether passes are recorded and replayed on a GPU.
+    """
 
     network: Network
     num_classes: int
@@ -56,7 +67,7 @@ class Context:
     source: SourceData
     draws: np.random.Generator
     noise: torch.Generator
-    numbers: dict[str, int]  # what is counted: ``seen`` samples, ``updates``, ``batches``
+    numbers: dict[str, int]
     graphs: bool
 
 
@@ -65,6 +76,9 @@ def tensor_pass(function: Pass) -> Pass:
 
     It must touch the same tensors in the same way at every call of one shape, make no decision on
     the host that depends on values, and draw no random numbers.
+
+    Args:
+        function: a method from tensors to tensors.
     """
     function.is_tensor_pass = True  # type: ignore[attr-defined]
     return function
@@ -76,6 +90,10 @@ class Method(ABC):
     Its tensors are changed in place and listed by :meth:`keeps`; the engine saves, resets, guards
     and restores exactly those, ``numbers`` and the banks. Random numbers come from ``draws`` (small
     ones, on the host) and ``noise`` (on the device). Not a label in sight.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, an instance of the class's ``Config``.
     """
 
     name: ClassVar[str]

@@ -17,6 +17,10 @@ class OnePass(Method):
 
     The logits of the pass that learns are the prediction, so they come from before the update. A
     method over this base makes its student and the student's optimiser in ``__init__``.
+
+    Args:
+        context: what the engine gives every method: network, random numbers, bank, source data.
+        config: the options, an instance of the class's ``Config``.
     """
 
     one_pass = True

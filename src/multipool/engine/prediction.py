@@ -9,13 +9,21 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is said about a batch before anything is learned from it."""
+    """What is said about a batch before anything is learned from it.
 
-    logits: Tensor  # (B, L)
-    labels: Tensor | None = None  # (B,) what a bank is told; on the host if a decoder says it
-    doubt: Tensor | None = None  # (B,) nats, likewise
-    features: Tensor | None = None  # (B, D) float, where the method or its bank reads them
-    on_host: Tensor | None = None  # the logits again, where the method has had them copied
+    Args:
+        logits: (B, L).
+        labels: (B,), what a bank is told; on the host if a decoder says it.
+        doubt: (B,) in nats, likewise.
+        features: (B, D) float, where the method or its bank reads them.
+        on_host: the logits again, where the method has had them copied.
+    """
+
+    logits: Tensor
+    labels: Tensor | None = None
+    doubt: Tensor | None = None
+    features: Tensor | None = None
+    on_host: Tensor | None = None
 
     @property
     def nearest(self) -> Tensor:

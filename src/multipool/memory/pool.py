@@ -35,6 +35,12 @@ class Pool(ABC):
     ``retrieve`` hands out everything, whatever ``n``: group by group in ascending order, each in
     order of insertion, as the published pools do. Groups are the predicted labels; unknown
     labels (-1) form one of their own.
+
+    Args:
+        num_classes: L.
+        capacity: samples it holds.
+        storage: "uint8" keeps round(255 x), "float" the first batch's type.
+        seed: of random draws.
     """
 
     def __init__(

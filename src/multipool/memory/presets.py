@@ -89,7 +89,13 @@ MEMORIES: Table[Preset] = Table(
 
 
 def build(name: str, num_classes: int, seed: int = 0, **options: Option) -> Memory:
-    """Return the bank called ``name``; options are those of its class.
+    """Return the bank called ``name``.
+
+    Args:
+        name: a key of ``MEMORIES``, or what an installed package adds.
+        num_classes: L.
+        seed: of its random draws.
+        options: those of its class.
 
     >>> build("mcm", num_classes=100, capacity=32).capacity
     32

@@ -70,7 +70,7 @@ def adapt(
 
     Returns:
         An :class:`~multipool.engine.Adapter`: called with images it returns logits ``(B, L)`` and
-        learns.
+            learns.
 
     Raises:
         ValueError: in one sentence, for anything that does not fit together.

@@ -66,9 +66,13 @@ def save(
 ) -> None:
     """Write the model to one ``.safetensors`` file that :func:`load` needs nothing else for.
 
-    ``metadata`` must name the ``architecture`` (of ``MODELS``); the number of classes and the
-    normalisation are added from the model. ``half`` stores floats in half precision, but for
-    tensors with numbers that it cannot hold (beyond 65,504), which stay as they are.
+    Args:
+        model: of :func:`build` or :func:`load`.
+        path: the file to write.
+        metadata: must name the ``architecture`` (of ``MODELS``); the number of classes and the
+            normalisation are added from the model.
+        half: store floats in half precision, but for tensors with numbers that it cannot hold
+            (beyond 65,504), which stay as they are.
     """
     lookup(MODELS, metadata.get("architecture", ""), "model")
     step = getattr(model, "normalise", None)

@@ -49,8 +49,12 @@ class Normalise(nn.Module):
 class Normalised(nn.Module):
     """Any model behind our first step, so that it takes images in [0, 1].
 
-    ``size`` is the side in pixels that it was made for, where that is known, and ``origin`` says
-    who named the numbers.
+    Args:
+        model: from normalised images (B, C, H, W) to logits (B, L).
+        mean: of the images that it was trained on, one number a channel.
+        std: likewise.
+        size: the side in pixels that it was made for, where that is known.
+        origin: who named the numbers, for :meth:`describe`.
     """
 
     def __init__(
@@ -90,8 +94,11 @@ def wrap(
 ) -> Normalised:
     """Return a model that takes images in [0, 1]: the given one with its normalisation inside.
 
-    ``mean`` and ``std`` are those of the images that it was trained on, one number per channel;
-    ``size`` is the side of those images in pixels, if it matters.
+    Args:
+        model: any module from normalised images (B, C, H, W) to logits (B, L).
+        mean: of the images in [0, 1] that it was trained on, one number a channel.
+        std: likewise.
+        size: the side of those images in pixels, if it matters.
 
     >>> wrap(nn.Identity(), IMAGENET_MEAN, IMAGENET_STD)(torch.full((1, 3, 2, 2), 0.485))[0, 0, 0]
     tensor([0., 0.])

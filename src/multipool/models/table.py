@@ -26,12 +26,19 @@ from multipool.models.wide import WideResNet
 
 @dataclass(frozen=True)
 class Architecture:
-    """How to make a network for a number of classes, and its published normalisation."""
+    """How to make a network for a number of classes, and its published normalisation.
+
+    Args:
+        make: from the number of classes to a network; it applies its own ``normalise`` first.
+        mean: of the images in [0, 1] that it is trained on, one number a channel.
+        std: likewise.
+        head: name of the last layer, an ``nn.Linear``, which tells the number of classes.
+    """
 
     make: Callable[[int], nn.Module]
     mean: tuple[float, ...] = HALF
     std: tuple[float, ...] = HALF
-    head: str = "fc"  # name of the last layer, which tells the number of classes
+    head: str = "fc"
 
 
 BUILT_IN: dict[str, Architecture] = {
@@ -88,7 +95,12 @@ def build(
 ) -> nn.Module:
     """Return an untrained model that takes images in [0, 1]; the same seed, the same weights.
 
-    ``mean`` and ``std`` are the architecture's published ones unless given.
+    Args:
+        name: the architecture, a key of ``MODELS``.
+        num_classes: L, the width of the last layer.
+        mean: of the images that it is trained on, one number a channel; None: the published one.
+        std: likewise.
+        seed: of the weights.
 
     >>> build("wrn10-1", num_classes=100)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 100])
