@@ -64,6 +64,12 @@ def test_a_method_without_long_streams_tells_of_its_short_ones():
     assert standing.short_streams("tent") == []
 
 
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_method_was_compared(name):
+    assert "Not compared yet" not in standing.section(name)
+    assert " points of error more than the best" in standing.section(name)
+
+
 def test_notes_are_kept_and_nothing_else_is_written_by_hand():
     for path in cards.NOTES.glob("*.md"):
         if path.stem in BUILT_IN:

@@ -59,7 +59,7 @@ def overview() -> str:
 
 
 def _numbers(name: str) -> str:
-    found = standing.cells(name)
+    found = standing.cells(name) or standing.cells(f"{name}+mcm+")
     if not found:
         return "– | –"
     star = "\\*" if standing.is_small(found) else ""

@@ -88,6 +88,9 @@ def section(name: str) -> str:
     """Return the part of a card that says where a method stands, as Markdown."""
     found, short = cells(name), short_streams(name)
     parts = []
+    if not found and not short and cells(f"{name}+mcm+"):
+        name, found = f"{name}+mcm+", cells(f"{name}+mcm+")
+        parts += ['Compared with `memory="mcm+"` only.', ""]
     if short:
         parts += _told(name, short, "short streams of CIFAR, 15 corruptions, one seed")
     if found:
