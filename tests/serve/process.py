@@ -72,7 +72,8 @@ class Process:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
             except OSError:
-                if time.monotonic() > until:
+                ended = self._child is not None and self._child.poll() is not None
+                if ended or time.monotonic() > until:
                     raise RuntimeError(self.log.read_text()[-2000:]) from None
                 time.sleep(0.02)
             else:

@@ -152,6 +152,7 @@ def main() -> None:
         "p50_ms": round(out.percentile(0.5), 1),
         "p99_ms": round(out.percentile(0.99), 1),
         "cpu_ms_an_answer": round(1e3 * out.cpu_seconds / max(1, out.answers), 1),
+        "memory_mib": [round(m) for m in out.memory[:: max(1, len(out.memory) // 12)]],
         "memory_mib_after_a_third": round(float(np.mean(out.memory[third : third + 3])), 1),
         "memory_mib_at_the_end": round(float(np.mean(out.memory[-3:])), 1),
     }

@@ -82,7 +82,9 @@ def test_streams_of_a_node_that_dies_go_on_elsewhere_from_their_last_save(tmp_pa
             await crowd.save()
             assert await crowd.ask() == [2] * STREAMS
             nodes.kill(2)
-            await crowd.open()
+            async with asyncio.timeout(120):  # its actors take a moment to notice
+                while not service.events("actor-lost"):
+                    await crowd.open()
             counts = await crowd.ask()
             lost = len(service.events("actor-lost"))
             assert 1 <= lost < STREAMS  # spread over three nodes
