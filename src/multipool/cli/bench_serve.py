@@ -32,6 +32,10 @@ def serve(
         float, typer.Option(metavar="SECONDS", help="Of load, for each method.")
     ] = Load.seconds,
     seen: Annotated[int, typer.Option(metavar="N", help=_SEEN)] = Load.seen,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Another model than the embedded one, for 32 px."),
+    ] = None,
     write: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write figures and machine as JSON, too.")
     ] = None,
@@ -46,7 +50,7 @@ def serve(
     wanted = o.split_names(methods) or ()
     for name in wanted:
         lookup(METHODS, name, "method")
-    load = Load(streams, images, period, seconds, seen=seen)
+    load = Load(streams, images, period, seconds, seen=seen, weights=weights)
 
     def progress(text: str) -> None:
         say(text, quiet or json)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multipool.bench.speed.camera import Camera, Scenes
+from multipool.bench.speed.camera import MODEL, Camera, Scenes
 
 _PATIENCE = 120.0  # seconds for a service to start, and to end
 _PIECE = 64  # images a request while streams are made older
@@ -37,10 +37,11 @@ class Load:
     seconds: float = 60.0  # in all, of each service
     turns: int = 6  # that these are divided into
     seen: int = 512  # images that a stream has been shown before; with fewer, pools are young
+    weights: str | None = None  # file of a model for images of 32 px; None: the embedded one
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not (value >= 0 if name == "seen" else value > 0):
+            if name != "weights" and not (value >= 0 if name == "seen" else value > 0):
                 raise ValueError(f"--{name} must be a number above 0, got {value}")
 
 
@@ -67,7 +68,7 @@ def measure_serve(
         for method in dict.fromkeys((*methods, "source")):
             if progress is not None:
                 progress(f"starting a service with {method}")
-            served.append(_Service(method, folder / method))
+            served.append(_Service(method, folder / method, load.weights))
             stack.callback(served[-1].stop)
         asyncio.run(_take_turns(served, load, progress))
         plain = float(np.median(served[-1].latencies))
@@ -95,6 +96,7 @@ class _Service:
 
     method: str
     folder: Path
+    weights: str | None = None
     latencies: list[float] = field(default_factory=list)  # seconds
     cpu: float | None = None  # seconds that it worked during turns
     memory: float | None = None
@@ -105,7 +107,8 @@ class _Service:
             self.port = probe.getsockname()[1]
         self._log = self.folder.with_suffix(".log")
         command = [sys.executable, "-m", "multipool", "serve", "--method", self.method]
-        command += ["--port", str(self.port), "--state-dir", str(self.folder)]
+        command += ["--port", str(self.port), "--state-dir", str(self.folder), "--name", MODEL]
+        command += [] if self.weights is None else ["--weights", self.weights]
         env = {"OMP_NUM_THREADS": "1", **os.environ}
         with self._log.open("wb") as log:
             self._child = subprocess.Popen(command, stdout=log, stderr=log, env=env)
