@@ -119,7 +119,7 @@ def test_extend_builds_the_example_package(release, empty_environment, tmp_path)
         shutil.copy(path, copy)
     there = empty_environment(tmp_path / "environment", release()[0])
     (code,) = (text for text in shown if "check_method(InfoMax)" in text)
-    there.run(there.python, "-c", code, cwd=tmp_path, PYTHONPATH=str(folder / "src"))
+    there.run(there.python, "-c", code, cwd=folder / "src")
     install, *runs = commands("guides/extend.md")
     pip = ["-m", "pip", "--python", there.python, *install.split()[1:], "--no-index", "--quiet"]
     there.run(sys.executable, *pip, cwd=folder)
