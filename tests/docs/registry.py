@@ -57,6 +57,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     (RESULTS, "TENT, with and without the guard", " | seed 0"): streams.tent_and_guard,
     (RESULTS, "The source models", "set, model | mean"): streams.source_models,
     (RESULTS, "The embedded dataset", " | error"): streams.shapes,
+    ("docs/guides/imagenet.md", "A first look", "method | mean"): streams.first_look,
 }
 
 _PLACE = "from error curves of result.json files that were not kept"
