@@ -86,8 +86,6 @@ async def _take_turns(
             progress(f"turn {turn + 1} of {load.turns}")
         for service in served if turn % 2 == 0 else reversed(served):
             await service.drive(load, scenes)
-    for service in served:
-        service.close()
 
 
 @dataclass(eq=False)
@@ -133,6 +131,7 @@ class _Service:
                 count = min(_PIECE, load.seen - start)
                 shown = [scenes.request(number, start + i, 1) for i in range(count)]
                 await camera.ask(np.concatenate(shown))
+        self.close()
 
     async def drive(self, load: Load, scenes: Scenes) -> None:
         """Let all cameras ask for a turn."""
@@ -142,6 +141,7 @@ class _Service:
         if before is not None and after is not None:
             self.cpu = (self.cpu or 0.0) + after - before
         self.memory = _resident_mib(self._child.pid)
+        self.close()
 
     async def _shoot(self, number: int, load: Load, scenes: Scenes, until: float) -> None:
         # Cameras do not tick together.
@@ -156,7 +156,7 @@ class _Service:
             at = max(at + load.period, time.monotonic())
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, which a service does itself with those that are silent."""
         for camera in self._cameras:
             camera.close()
 
