@@ -3,7 +3,7 @@
 ``golden.csv`` holds what commit 2a01efe measured, before the rooms were rebuilt: seed 0, everything
 else as ``multipool run`` had it by default. ``python tests/golden/compare.py [WORD ...]`` runs the
 rows that have all the words (``... compare.py shapes-c rotta``); without words, all. An error of
-two numbers is what that commit measured on two processors: one prediction of 3,000 tips over.
+two numbers is what that commit measured on two processors, whose sums are rounded otherwise.
 """
 
 from __future__ import annotations
