@@ -281,14 +281,11 @@ class Stepper:
         name, self._numbers["seen"] = recovery.restore(batches, source=self._to_source)
         for watched in self.method.banks().values():
             watched.bank.clear()
+        classes, entropy = 100 * min(verdict.diversity, verdict.ruin), 100 * verdict.certainty
         _log.warning(
             "batch %d: predictions collapsed (%.0f %% of the classes and %.0f %% of the entropy "
             "left); went back to %s and learn nothing for %d batches",
-            batches + 1,
-            100 * min(verdict.diversity, verdict.ruin),
-            100 * verdict.certainty,
-            name,
-            recovery.rest(batches),
+            *(batches + 1, classes, entropy, name, recovery.rest(batches)),
         )
         self._observers.note(None, "restored")
 
