@@ -6,10 +6,13 @@ import copy
 
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from multipool import models
-from multipool.models.table import skeleton
+from multipool.bench.run import Experiment
+from multipool.bench.run.loader import Loader
+from multipool.models.table import BUILT_IN, skeleton, with_normalisation
 
 SIDES = {"resnet18-64": 64, "resnet50": 64, "resnet50-domainnet126": 64}  # any multiple of 32 works
 # Sizes that papers and packages print:
@@ -243,3 +246,21 @@ def test_a_network_from_outside_that_cannot_be_filled_is_refused(monkeypatch, ex
     monkeypatch.setitem(models.MODELS, "outside", models.Architecture(make))
     with pytest.raises(ValueError, match=sentence):
         models.build("outside", 7)
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_models_tell_the_side_of_the_images_that_they_are_made_for(name):
+    side = {"resnet18-64": 64}.get(name, 224 if name.startswith("resnet50") else 32)
+    assert with_normalisation(skeleton(name, 10), name).size == side
+
+
+def test_pictures_in_folders_get_the_size_of_the_model(tmp_path):
+    for name in ("ant", "bee"):
+        (tmp_path / "day" / name).mkdir(parents=True)
+        Image.new("RGB", (40, 50)).save(tmp_path / "day" / name / "0.png")
+    experiment = Experiment(
+        dataset="folder", data_dir=str(tmp_path), weights="shapes-wrn10-1", device="cpu",
+        classes=str(tmp_path / "classes.txt"),
+    )  # fmt: skip
+    (tmp_path / "classes.txt").write_text("3 ant\n5 bee\n")
+    assert Loader().both(experiment, torch.device("cpu")).dataset.size == 32

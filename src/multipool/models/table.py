@@ -33,32 +33,39 @@ class Architecture:
         mean: of the images in [0, 1] that it is trained on, one number a channel.
         std: likewise.
         head: name of the last layer, an ``nn.Linear``, which tells the number of classes.
+        size: side in pixels of the images that it is made for, where that is known; a model of
+            this architecture tells it as ``model.size``.
     """
 
     make: Callable[[int], nn.Module]
     mean: tuple[float, ...] = HALF
     std: tuple[float, ...] = HALF
     head: str = "fc"
+    size: int | None = None
 
 
 BUILT_IN: dict[str, Architecture] = {
-    "wrn10-1": Architecture(partial(WideResNet, depth=10, widen=1)),
-    "wrn16-2": Architecture(partial(WideResNet, depth=16, widen=2)),
-    "wrn28-10": Architecture(partial(WideResNet, depth=28, widen=10), ZERO, ONE),
-    "wrn40-2": Architecture(partial(WideResNet, depth=40, widen=2)),
+    "wrn10-1": Architecture(partial(WideResNet, depth=10, widen=1), size=32),
+    "wrn16-2": Architecture(partial(WideResNet, depth=16, widen=2), size=32),
+    "wrn28-10": Architecture(partial(WideResNet, depth=28, widen=10), ZERO, ONE, size=32),
+    "wrn40-2": Architecture(partial(WideResNet, depth=40, widen=2), size=32),
     # 26 layers as He et al. count them; the wide networks' own count includes the shortcuts.
-    "resnet26-gn": Architecture(partial(WideResNet, depth=28, widen=4, groups=8)),
-    "vit-small-32": Architecture(VisionTransformer),
-    "resnext29-4x32d": Architecture(ResNeXt29, head="classifier"),
+    "resnet26-gn": Architecture(partial(WideResNet, depth=28, widen=4, groups=8), size=32),
+    "vit-small-32": Architecture(VisionTransformer, size=32),
+    "resnext29-4x32d": Architecture(ResNeXt29, head="classifier", size=32),
     "resnet18-64": Architecture(
         partial(ResNet, block=BasicBlock, depths=(2, 2, 2, 2), small=True),
         IMAGENET_MEAN,
         IMAGENET_STD,
+        size=64,
     ),
     "resnet50": Architecture(
-        partial(ResNet, block=Bottleneck, depths=(3, 4, 6, 3)), IMAGENET_MEAN, IMAGENET_STD
+        partial(ResNet, block=Bottleneck, depths=(3, 4, 6, 3)),
+        IMAGENET_MEAN,
+        IMAGENET_STD,
+        size=224,
     ),
-    "resnet50-domainnet126": Architecture(DomainNetResNet50, IMAGENET_MEAN, IMAGENET_STD),
+    "resnet50-domainnet126": Architecture(DomainNetResNet50, IMAGENET_MEAN, IMAGENET_STD, size=224),
 }
 
 
@@ -125,7 +132,7 @@ def with_normalisation(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> nn.Module:
-    """Return the model with its first step set: as given, or as published for ``name``."""
+    """Return the model with its first step set, as given or as published, and its ``size`` told."""
     entry = lookup(MODELS, name, "model")
     if not isinstance(getattr(model, "normalise", None), Normalise):
         raise ValueError(
@@ -135,6 +142,7 @@ def with_normalisation(
     model.normalise = Normalise(
         entry.mean if mean is None else mean, entry.std if std is None else std
     )
+    vars(model)["size"] = entry.size  # no parameter: told, not saved
     return model
 
 

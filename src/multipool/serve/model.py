@@ -14,9 +14,6 @@ from multipool.ops import Network
 from multipool.serve.card import ModelCard
 
 EMBEDDED = "shapes-wrn10-1"
-# Sides of the images that the architectures of ours were made for; others say --image-size.
-_SIDES = {"resnet18-64": 64, "resnet50": 224, "resnet50-domainnet126": 224}
-_SMALL = ("wrn", "resnext29", "resnet26", "vit-small-32")  # all of CIFAR's size
 
 
 @dataclass(frozen=True)
@@ -39,8 +36,9 @@ def read_model(choice: ModelChoice, method: str) -> tuple[Network, ModelCard]:
     model = models.load(source, architecture=architecture).to(_device(choice.device))
     network = share(model, precision=choice.precision)
     assert network.num_classes is not None  # share has found it
-    # A model of another package knows its own, from that package's configuration.
-    side = choice.image_size or getattr(model, "size", None) or _side(source, architecture)
+    side = choice.image_size or getattr(model, "size", None)
+    if side is None:
+        raise ValueError(f"say --image-size N: '{source}' does not tell the side of its images")
     size = (_channels(model), side, side)
     name = choice.name or re.sub(r"[^A-Za-z0-9._-]+", "-", Path(source).stem.replace(":", "-"))
     names = _class_names(choice, source, network.num_classes)
@@ -54,18 +52,6 @@ def _device(name: str) -> torch.device:
         return torch.device(name)
     except RuntimeError:
         raise ValueError(f"--device must be auto, cpu or cuda, got '{name}'") from None
-
-
-def _side(source: str, architecture: str | None) -> int:
-    """Return the side of the images that the model was made for."""
-    known = architecture
-    if known is None and (source in models.SHIPPED or source.endswith(".safetensors")):
-        known = models.metadata(source).get("architecture")
-    if known in _SIDES:
-        return _SIDES[known]
-    if known is not None and known.startswith(_SMALL):
-        return 32
-    raise ValueError(f"say --image-size N: '{source}' does not tell the side of its images")
 
 
 def _channels(model: torch.nn.Module) -> int:
