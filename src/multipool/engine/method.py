@@ -116,6 +116,8 @@ class Method(ABC):
     def __init__(self, context: Context, config: Any) -> None:  # noqa: ANN401
         self.config = config
         self.network, self.device = context.network, context.network.device()
+        # Passes run while the host goes on, and cost least if they come in few shapes.
+        self.beside_host = self.device.type == "cuda"
         self.num_classes, self.source = context.num_classes, context.source
         self.draws, self.noise, self.numbers = context.draws, context.noise, context.numbers
         self._bank = context.bank

@@ -130,7 +130,7 @@ class MultiPool(PoolPasses):
         events = router.look()
         runs = self.config.runs * self.correlation.degree
         route = router.sort(described.wait().numpy(), events, runs)
-        if self.device.type == "cuda":  # on a CPU the other cores have the next pass to do
+        if self.beside_host:  # else the other cores have the next pass to do
             router.foresee()
         fresh = fresh_pools(route.events)
         answer = self._answer(images, route.pools, fresh, router, guess)
@@ -139,13 +139,13 @@ class MultiPool(PoolPasses):
         return Routed(answer.logits, on_host=on_host, route=route, router=router)
 
     def _guess(self, images: Tensor) -> Answer | None:
-        """Predict with the pool of the last images, on a GPU, while the host sorts these.
+        """Predict with the pool of the last images while the host sorts these, where that is free.
 
         Worth it only as long as images of other pools do not come in between.
         """
         pool = self.router.active
         alone = bool((self.router.owners[-WINDOW:] == pool).all())
-        if self.device.type != "cuda" or pool < 0 or not alone:
+        if not self.beside_host or pool < 0 or not alone:
             return None
         return self._of_one(images, pool, self._known_trust(pool, self.router))
 
@@ -203,9 +203,9 @@ class MultiPool(PoolPasses):
         if len(rows) == len(images):
             return self.young_pass(images, sent(weights, self.device), own, numbers)[0]
         chosen = sent(rows, self.device)
-        if not images.is_cuda:
+        if not self.beside_host:
             return self.young_pass(images[chosen], weights, own, numbers)[0]
-        # All images, the others' weight 0: a graph for any number of rows.
+        # All images, the others' weight 0: one shape for any number of rows.
         whole = torch.zeros(len(images))
         whole[torch.from_numpy(rows)] = weights
         return self.young_pass(images, sent(whole, self.device), own, numbers)[0][chosen]
