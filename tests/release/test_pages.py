@@ -98,6 +98,19 @@ def test_your_pictures_gives_what_it_says(release, tmp_path):
     assert len((tmp_path / "answers.csv").read_text().splitlines()) == 401
 
 
+@pytest.mark.slow
+def test_your_model_works_in_an_empty_environment(release, tmp_path):
+    """The page's five examples, by the tests that run them, with the wheel instead of the tree."""
+    _, environment = release()
+    where = environment.run(
+        environment.python, "-c", "import multipool; print(multipool.__file__)", cwd=tmp_path
+    )
+    assert Path(where.strip()).is_relative_to(environment.home)
+    words = ["-m", "pytest", "-p", "no:cacheprovider", ROOT / "tests/docs/test_your_model.py"]
+    said = environment.run(environment.python, *words, cwd=tmp_path)
+    assert "8 passed" in said, said
+
+
 def test_a_wrong_result_is_seen():
     assert has("a\n│ fog │ 41.20 │", "│ fog │   41.00 │")
     assert not has("│ fog │ 45.20 │", "│ fog │   41.00 │")
