@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MultiPoolConfig:
-    """One setting for every dataset, model and stream; chosen on the four extra corruptions."""
+    """One setting for every dataset, model and stream; docs/notebook/pools.md says how chosen."""
 
     most: int = 16  # pools, then the one longest unused makes room
     new: float = 0.1  # squared distance per dimension of a new domain; see rules.py
