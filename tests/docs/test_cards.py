@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import fields
 from statistics import fmean
@@ -54,6 +55,29 @@ def test_cards_and_results_have_the_same_regrets(label, name):
     assert sum(cell.error > cell.frozen for cell in found) == harmed
     assert len(found) == count
     assert f"{mean:.1f} points of error more" in standing.section(name)
+
+
+def test_cards_and_the_page_of_the_comparison_have_the_same_regrets():
+    page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+    _, _, after = page.partition("**Without the decoder**\n\n| | mean regret")
+    told = [line.strip("| ").split(" | ") for line in after.partition("\n\n")[0].splitlines()[2:]]
+    assert len(told) > 10
+    for name, mean, worst, _ in told:
+        found = standing.cells(name)
+        assert f"{fmean(cell.regret for cell in found):.1f}" == mean, name
+        assert f"{max(cell.regret for cell in found):.1f}" == worst, name
+
+
+def test_one_stream_has_no_average():
+    told = standing.section("cmf")
+    assert told.startswith("On one kind of stream (short streams of CIFAR")
+    assert "Over 1 " not in told
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_reference_is_no_list(name):
+    origin = cards.card(name).partition("## Reference\n\n")[2].partition("\n\n")[0]
+    assert not re.search(r"^\d+\. ", origin, re.MULTILINE)
 
 
 def test_a_method_without_long_streams_tells_of_its_short_ones():

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from statistics import fmean
 
+from multipool.bench.compare.entrant import is_corrector
+
 ROWS = Path(__file__).resolve().parents[2] / "docs" / "data" / "compare"
 KEPT, SMALL, FIELD = "compare.csv", "small.csv", "field.csv"
 _SETS = {"cifar10-c": "CIFAR-10-C", "cifar100-c": "CIFAR-100-C", "shapes-c": "the embedded data"}
@@ -73,7 +75,9 @@ def _cells(name: str, file: str) -> list[Cell]:
     found = []
     for (dataset, _, kind), errors in _streams(file).items():
         if name in errors and "source" in errors and len(errors) > 2:
-            winner = min(errors, key=lambda other: errors[other])
+            # As in ``compare``: what corrects its answers by itself sets no stream's best.
+            rivals = [other for other in errors if not is_corrector(other)]
+            winner = min(rivals, key=lambda other: errors[other])
             numbers = errors[name], errors["source"], errors[winner]
             found.append(Cell(kind, dataset, *numbers, winner, len(errors)))
     return sorted(found, key=lambda cell: [*_KINDS, cell.kind].index(cell.kind))
@@ -110,21 +114,34 @@ def short_streams(name: str) -> list[Cell]:
 
 def _told(name: str, found: list[Cell], place: str) -> list[str]:
     """Return the lines of one comparison: in words, then as a table."""
-    won = sum(cell.regret == 0 for cell in found)
     most = max(cell.methods for cell in found)
-    told = [
-        f"Over {len(found)} kinds of stream ({place}; no decoder, for anybody) it has "
-        f"{fmean(c.regret for c in found):.1f} points of error more than the best of up to {most} "
-        f"choices on average and {max(c.regret for c in found):.1f} at worst; it is the best on "
-        f"{won or 'none'}. {_harm(name, found)}",
-        "",
-    ]
+    told = [f"{_gap(found, place, most)} {_harm(name, found)}", ""]
+    if is_corrector(name):
+        told[0] += (
+            " It corrects its answers by their neighbours, as the decoder does, so no other "
+            "method is measured by it here, and it can be below the best of them."
+        )
     ranked = sorted(found, key=lambda cell: cell.regret)
     if ends := min(3, len(ranked) // 2):  # one stream is in the table, and that is all
         told += [f"- **Nearest to the best** on {_listed(ranked[:ends])}."]
         told += [f"- **Farthest from it** on {_listed(ranked[: -ends - 1 : -1])}."]
     told += [line for word in ("mcm", "mcm+") for line in _variant(name, word)]
     return [*told, "", *_table(found)]
+
+
+def _gap(found: list[Cell], place: str, most: int) -> str:
+    """Return how far from the best method it was, in a sentence."""
+    where = f"({place}; all methods without the decoder)"
+    more = "points of error more than the best"
+    if len(found) == 1:
+        (cell,) = found
+        return f"On one kind of stream {where} it has {cell.regret:.1f} {more} of {most} choices."
+    mean, worst = fmean(c.regret for c in found), max(c.regret for c in found)
+    won = sum(cell.regret <= 0 for cell in found)
+    return (
+        f"Over {len(found)} kinds of stream {where} it has {mean:.1f} {more} of up to {most} "
+        f"choices on average and {worst:.1f} at worst; it is the best on {won or 'none'}."
+    )
 
 
 def _table(found: list[Cell]) -> list[str]:
@@ -154,6 +171,8 @@ def _harm(name: str, found: list[Cell]) -> str:
     if not worse:
         return "It was never worse than the frozen model."
     by = max(cell.error - cell.frozen for cell in worse)
+    if len(found) == 1:
+        return f"It was worse than the frozen model, by {by:.1f} points."
     return f"On {len(worse)} it was worse than the frozen model, by up to {by:.1f} points."
 
 
