@@ -161,9 +161,11 @@ def _options(name: str, kind: type[Method]) -> str:
 def _shown(value: object) -> str:
     """Return a default as people write it.
 
-    >>> _shown(1 / 3), _shown("adam"), _shown(None)
-    ('0.333', 'adam', 'None')
+    >>> _shown(1 / 3), _shown("adam"), _shown(None), _shown(2000.0), _shown(1e-6)
+    ('0.333', 'adam', 'None', '2000', '1e-06')
     """
+    if isinstance(value, float) and value >= 1000 and value.is_integer():
+        return str(int(value))
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
@@ -187,10 +189,12 @@ def _first(kind: type[Method]) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a docstring's text as Markdown.
+    r"""Return a docstring's text as Markdown.
 
-    >>> plain("``a`` and :class:`B`")
-    '`a` and `B`'
+    >>> plain("``a`` and :class:`B`"), plain("see docs/notebook/pools.md"), plain("NeurIPS\n2022. As")
+    ('`a` and `B`', 'see [pools](../notebook/pools.md)', 'NeurIPS 2022. As')
     """
     text = re.sub(r":(?:class|func|meth|mod|attr):`~?([^`]+)`", r"`\1`", text)
+    text = re.sub(r"\bdocs/(\w+)/(\w+)\.md", r"[\2](../\1/\2.md)", text)
+    text = re.sub(r"\n(?=\d+\. )", " ", text)  # a year at the start of a line is no list
     return re.sub(r"``([^`]+)``", r"`\1`", text)

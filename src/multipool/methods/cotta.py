@@ -29,7 +29,7 @@ class CoTTAConfig:
     """Published settings for CIFAR-100-C."""
 
     lr: float = 1e-3
-    optimizer: str = "adam"  # or sgd
+    optimizer: str = "adam"  # adam or sgd
     confidence: float = 0.72  # below it (the source's mean, this batch) the teacher sees views
     views: int = 32  # random views of an unsure image, averaged
     teacher_rate: float = 1e-3  # share of the student in each teacher update

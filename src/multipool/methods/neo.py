@@ -29,7 +29,7 @@ class NEOConfig:
     data instead, so that a stream without shift is left alone; it needs ``source``.
     """
 
-    variant: str = "cumulative"  # continual: an exponential average that starts at zero
+    variant: str = "cumulative"  # or continual: an exponential average that starts at zero
     rate: float = 0.1  # share of the batch in each update of the continual variant
     centre: str = "origin"  # what features are moved to; or source
 

@@ -32,7 +32,7 @@ class NOTEConfig:
 
 
 class NOTE(FromMemory):
-    """One network: predicts each image by itself, learns from the memory's.
+    """Normalises each image by itself, and learns from a balanced memory.
 
     Each image is normalised by its own statistics where these differ from the running ones by
     more than chance. The running statistics and the affine parameters are learned from a

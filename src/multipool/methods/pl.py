@@ -25,7 +25,7 @@ class PLConfig:
 
 
 class PL(OnePass):
-    """Believes its argmax and learns it.
+    """Learns the classes that it has just predicted, as if they were labels.
 
     Each batch is normalised by its own statistics, and one gradient step over the affine
     parameters of the normalisation layers raises the probability of the classes that were just

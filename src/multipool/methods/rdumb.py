@@ -34,7 +34,7 @@ class RDumbConfig:
 
 
 class RDumb(OnePass):
-    """Learns like ETA and starts anew before it can collapse; the engine counts the batches.
+    """Learns as EATA does, and starts anew every so many batches, before it can collapse.
 
     It learns from confident images unlike those before them, by entropy, and every so many
     batches goes back to the source model: a simple rule that many methods do not beat over long

@@ -26,7 +26,7 @@ class RMTConfig:
     """Published settings for CIFAR-100-C; the release's batches of 200 are 64 under PTTA."""
 
     lr: float = 1e-3
-    optimizer: str = "adam"  # or sgd
+    optimizer: str = "adam"  # adam or sgd
     self_weight: float = 1.0  # of the symmetric cross-entropy to the teacher
     contrast_weight: float = 1.0  # of the contrast with prototypes of the source classes
     source_weight: float = 1.0  # of the cross-entropy on replayed source images; 0: no replay

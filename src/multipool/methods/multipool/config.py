@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MultiPoolConfig:
-    """One setting for every dataset, model and stream; docs/notebook/pools.md says how chosen."""
+    """One setting for every dataset, model and stream, chosen as docs/notebook/pools.md says."""
 
     most: int = 16  # pools, then the one longest unused makes room
-    new: float = 0.1  # squared distance per dimension of a new domain; see rules.py
-    runs: float = 0.15  # more, where classes come in runs, which look like domains
-    same: float = 0.08  # of two pools that are one
-    mixed: float = 0.33  # nats a sample that say a pool holds two domains
+    new: float = (
+        0.1  # squared distance per dimension from every pool, beyond which a new one begins
+    )
+    runs: float = 0.15  # added to new where classes come in runs, which look like domains
+    same: float = 0.08  # squared distance per dimension, below which two pools become one
+    mixed: float = 0.33  # nats a sample by which two domains must fit a pool better than one
     depth: float = 0.4  # of the normalisation layer that describes images, 0 the first, 1 the last
     width: int = 96  # numbers that describe an image
     prior: float = 16.0  # samples that the source's statistics are worth, at a distance of 1
     likeness: float = 0.6  # correlation of samples of one class, where they come in runs
     rate: float = 0.05  # least share of the bank in each statistics update
     young: int = 512  # samples below which a pool is updated whenever it is used
-    update_every: int = 128  # samples of an older pool
+    update_every: int = 128  # samples between two updates of an older pool
     samples: int = 64  # asked of the bank at each update

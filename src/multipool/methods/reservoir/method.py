@@ -30,7 +30,7 @@ class ReservoirConfig:
     """Settings of the authors' released code for CIFAR-100-C, where batches hold 200 images."""
 
     lr: float = 1e-3
-    optimizer: str = "adam"  # or sgd
+    optimizer: str = "adam"  # adam or sgd
     loss: str = "eata"  # what each model learns by; tent: the plain entropy
     models: int = 16  # one a style, at the most
     buffer: int = 1024  # styles kept, shared evenly among the models there may be
