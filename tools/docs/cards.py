@@ -191,8 +191,10 @@ def _first(kind: type[Method]) -> str:
 def plain(text: str) -> str:
     r"""Return a docstring's text as Markdown.
 
-    >>> plain("``a`` and :class:`B`"), plain("see docs/notebook/pools.md"), plain("NeurIPS\n2022. As")
-    ('`a` and `B`', 'see [pools](../notebook/pools.md)', 'NeurIPS 2022. As')
+    >>> plain("``a`` and :class:`B`"), plain("as docs/notebook/pools.md says")
+    ('`a` and `B`', 'as [pools](../notebook/pools.md) says')
+    >>> plain("NeurIPS\n2022. As released")
+    'NeurIPS 2022. As released'
     """
     text = re.sub(r":(?:class|func|meth|mod|attr):`~?([^`]+)`", r"`\1`", text)
     text = re.sub(r"\bdocs/(\w+)/(\w+)\.md", r"[\2](../\1/\2.md)", text)
