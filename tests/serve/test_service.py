@@ -1,11 +1,13 @@
 """Bounded queues, limits of time, and the end."""
 
 import asyncio
+import threading
 
 import pytest
 import torch
 
 import multipool
+from multipool.methods.multipool import MultiPool
 from multipool.serve.refusal import Refusal
 from multipool.serve.settings import Limits, Serving
 from multipool.serve.stream import Stream
@@ -14,8 +16,6 @@ from multipool.serve.stream import Stream
 @pytest.fixture
 def gate_answers(monkeypatch):
     """Return an event: until it is set, no batch is answered."""
-    import threading
-
     free, answer = threading.Event(), Stream.answer
 
     def waiting(self, images, *, learn=True):
@@ -146,3 +146,32 @@ def test_a_fault_costs_its_own_batch_and_is_told_as_500(
 def test_settings_that_cannot_be_are_refused(tmp_path, option, value):
     with pytest.raises(ValueError, match=f"--{option.replace('_', '-')} must be a number above 0"):
         Serving(state_dir=tmp_path, **{option: value})
+
+
+def test_an_answer_does_not_wait_until_it_has_been_learned_from(
+    serving, infer, make_images, monkeypatch, tiny_net
+):
+    free, learn = threading.Event(), MultiPool.learn
+
+    def waiting(self, images, prediction):
+        assert free.wait(20)
+        yield from learn(self, images, prediction)
+
+    async def work(service, client):
+        alone = multipool.adapt(tiny_net)
+        with monkeypatch.context() as patch:
+            patch.setattr(MultiPool, "learn", waiting)
+            logits, told = await infer(client, make_images(4), sequence_id="a")
+            entry = service.entries["a"]
+            assert entry.busy  # it has been answered and is not learned from yet
+            assert entry.facts.images == 0
+            assert entry.unsaved_since is not None
+            free.set()
+            listed = (await client.get("/api/streams/a")).json()  # waits for what was answered
+            assert (listed["images"], listed["batches"], told["batch"]) == (4, 1, 1)
+        assert torch.equal(logits, alone(make_images(4)))
+        for seed in (1, 2):  # in its order, from what was learned
+            logits, _ = await infer(client, make_images(4, seed=seed), sequence_id="a")
+            assert torch.equal(logits, alone(make_images(4, seed=seed)))
+
+    serving(work)

@@ -95,8 +95,7 @@ class SequenceDecoder:
     @property
     def estimate(self) -> float | None:
         """The expected accuracy over the last window: the mean of the highest posteriors."""
-        confidence = self._state.confidence
-        return float(confidence.mean()) if len(confidence) else None
+        return self._state.estimate
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return what is needed to go on bit for bit."""

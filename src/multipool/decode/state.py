@@ -53,6 +53,11 @@ class State:
             confidence=np.zeros(0),
         )
 
+    @property
+    def estimate(self) -> float | None:
+        """The expected accuracy over the last window: the mean of the highest posteriors."""
+        return float(self.confidence.mean()) if len(self.confidence) else None
+
     def changed(self, **values: Any) -> State:  # noqa: ANN401
         """Return the same with other values; ``replace`` takes longer than a sample's chains."""
         made = object.__new__(State)

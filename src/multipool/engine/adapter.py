@@ -23,7 +23,7 @@ from multipool.engine.saving import digest, write_state
 from multipool.engine.setup import Setup
 from multipool.engine.source import SourceData
 from multipool.engine.state import State
-from multipool.engine.stepper import Stepper
+from multipool.engine.stepper import Early, Stepper
 from multipool.engine.validate import Entrance
 from multipool.memory import Memory
 from multipool.ops import Network
@@ -170,15 +170,29 @@ class Adapter(WholeModule):
         # A caller's inference mode must not reach the update, which needs gradients.
         with torch.inference_mode(mode=False), self._lock:
             given = self._enter(images)
+            if given.bad is not None:  # the stepper sees some of the rows only
+                self.stepper.early = None
             logits = given.answer(self._advance, self.network)
             if given.bad is not None:
                 self._observers.note_masked(int(given.bad.sum()))
             self._observers.deliver()
             return logits
 
-    def step(self, images: Tensor) -> Tensor:
-        """Do what calling the adapter does: predict, then learn."""
-        return self(images)
+    def step(self, images: Tensor, early: Early | None = None) -> Tensor:
+        """Do what calling the adapter does: predict, then learn.
+
+        Args:
+            images: float ``(B, C, H, W)`` in [0, 1], or uint8.
+            early: is called with the logits, and :attr:`estimate` after them, as soon as they are
+                known, before anything is learned; not where learning may still change them, as a
+                collapse does. It must not raise.
+        """
+        with self._lock:
+            self.stepper.early = early
+            try:
+                return self(images)
+            finally:
+                self.stepper.early = None
 
     def predict(self, images: Tensor) -> Tensor:
         """Return the logits ``(B, L)`` that a call would return now, and learn nothing."""

@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from multipool.decode import SequenceDecoder, State
+from multipool.decode import SequenceDecoder
 from multipool.engine.collapse import Verdict
+from multipool.engine.decoding import Decoding
 from multipool.engine.guard import Guard, is_finite
 from multipool.engine.method import Method, Update
 from multipool.engine.observers import Observers
 from multipool.engine.prediction import Prediction
 from multipool.engine.recovery import Recovery
-from multipool.ops import uncertainty
-from multipool.ops.host import sent
 
 _log = logging.getLogger("multipool")
-
-
-@dataclass(frozen=True)
-class _Decoded:
-    """What the decoder made of logits, and the state it would leave."""
-
-    logits: Tensor | None = None
-    answer: Tensor | None = None
-    state: State | None = None
+Early = Callable[[Tensor, float | None], None]  # is told an answer and the estimate after it
 
 
 class Stepper:
@@ -53,7 +44,8 @@ class Stepper:
         graphs: bool,
         decoder: SequenceDecoder | None = None,
     ) -> None:
-        self.decoder, self._decoded = decoder, _Decoded()
+        self._decoding = Decoding(decoder)
+        self.early: Early | None = None  # who is told the next answer before it is learned from
         self.undecoded: Tensor | None = None  # logits of the last batch, before the decoder
         self.method, self.guard, self.recovery = method, guard, recovery
         self._observers, self._seconds = observers, seconds
@@ -66,14 +58,13 @@ class Stepper:
         """Return the logits ``(B, L)`` of prepared images, learn from them, count the batch."""
         logits = self._step(images)[0] if self.guard is None else self._guarded(images, self.guard)
         self._numbers["batches"] += 1
-        return self._answer(logits)
+        self.undecoded = logits
+        return self._decoding.go_on(logits)  # only here the decoder does
 
     @torch.no_grad()
     def look(self, images: Tensor) -> Tensor:
         """Return the logits that :meth:`advance` would return now, and change nothing."""
-        logits = self._raw_look(images)
-        answer = self._decode(logits).answer
-        return logits if answer is None else answer
+        return self._decoding.look(self._raw_look(images))
 
     def _raw_look(self, images: Tensor) -> Tensor:
         logits = self._rest(images) if self._resting() else self._without_draws(images)
@@ -91,10 +82,13 @@ class Stepper:
             return logits, self.guard is None or is_finite(logits)
         with self._timed("predict"), torch.no_grad():
             prediction = self._predict(images)
-        decoded = self._decoded.logits is prediction.logits  # the decoder takes finite ones only
-        if self.guard is not None and not decoded and not is_finite(prediction.nearest):
+        known = self.guard is None or self._decoding.knows(prediction.logits)
+        if self.guard is not None and not known and not is_finite(prediction.nearest):
             self.guard.skip()  # nothing is learned from what is no prediction
             return prediction.logits, False
+        self._tell(prediction.logits)
+        with self._timed("predict"), torch.no_grad():
+            prediction = self._decoding.labelled(prediction)
         seen = self._numbers["seen"] + len(images)
         with torch.enable_grad():
             for update in self.method.learn(images, prediction):
@@ -120,39 +114,27 @@ class Stepper:
         return found[0]
 
     def _predict(self, images: Tensor) -> Prediction:
-        """Ask the method; banks are told what the decoder makes of it."""
+        """Ask the method, and the decoder."""
         prediction = self.method.predict(images)
         if self._overwritten:
             prediction = replace(prediction, logits=self._own(prediction.logits))
-        if self.decoder is None:
+        if self._decoding.decoder is None:
             return prediction
         # The decoder works on the host, and what it says goes to banks that decide there, too.
         on_host = prediction.host_logits()
         if on_host is not prediction.on_host:
             prediction = replace(prediction, on_host=on_host)
-        if not is_finite(on_host):
-            return prediction
-        answer, state = self.decoder.ahead(on_host)
-        self._decoded = _Decoded(prediction.logits, sent(answer, images.device), state)
-        return prediction.decoded(answer.argmax(dim=1), uncertainty(answer))
+        if is_finite(on_host):
+            self._decoding.look_ahead(prediction.logits, on_host)
+        return prediction
 
-    def _answer(self, logits: Tensor) -> Tensor:
-        """Return what the caller gets of the final logits; only here the decoder goes on."""
-        self.undecoded = logits
-        found = self._decode(logits)
-        if self.decoder is None or found.answer is None or found.state is None:
-            return logits
-        self.decoder.go_on(found.state)
-        return found.answer
-
-    def _decode(self, logits: Tensor) -> _Decoded:
-        """Return what the decoder makes of final logits, once: predicting may have asked before."""
-        found, self._decoded = self._decoded, _Decoded()
-        if found.logits is logits:
-            return found
-        if self.decoder is None or not bool(logits.isfinite().all()):
-            return _Decoded()
-        return _Decoded(logits, *self.decoder.ahead(logits))
+    def _tell(self, logits: Tensor) -> None:
+        """Tell who wants it early what the caller will get, unless a look may still change it."""
+        recovery, early = self.recovery, self.early
+        if early is None or (recovery is not None and recovery.due(self._numbers["batches"])):
+            return
+        self.early = None  # a batch that is tried again has been answered
+        early(*self._decoding.shown(logits))
 
     def _own(self, logits: Tensor) -> Tensor:
         return logits.clone() if self._overwritten else logits

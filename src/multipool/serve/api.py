@@ -25,6 +25,7 @@ def api_routes(desk: Desk) -> APIRouter:
 
     @routes.get("/metrics")
     async def metrics() -> Response:
+        await service.settled()
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
     @routes.get("/api/service")
@@ -48,6 +49,7 @@ def api_routes(desk: Desk) -> APIRouter:
 
     @routes.get("/api/streams")
     async def streams(request: Request) -> JSONResponse:
+        await service.settled()
         entries = sorted(service.entries.values(), key=lambda e: -e.used)
         shown_entries = entries[: _limit(request)]
         return JSONResponse(
@@ -56,6 +58,7 @@ def api_routes(desk: Desk) -> APIRouter:
 
     @routes.get("/api/events")
     async def events(request: Request) -> JSONResponse:
+        await service.settled()
         name = request.query_params.get("stream")
         chosen = None if name is None else stream_name(name)
         found = service.events.last(_limit(request), chosen)
@@ -77,6 +80,7 @@ def _stream_routes(routes: APIRouter, desk: Desk) -> None:
 
     @routes.get(path)
     async def one(stream: str) -> JSONResponse:
+        await service.settled()
         entry = entry_of(stream)
         recent = service.events.last(50, entry.name)
         about = {"history": entry.history.lists(), "events": [vars(event) for event in recent]}

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from multipool.serve.stream import Answer, Facts
+from multipool.serve.stream import Answer, Early, Facts
 
 
 class Backend(Protocol):
@@ -17,8 +17,14 @@ class Backend(Protocol):
     that cannot be read is put aside and told as an event, and the stream begins anew.
     """
 
-    async def answer(self, name: str, images: Tensor, *, learn: bool) -> Answer:
-        """Return the logits of a batch ``(B, C, H, W)``; ``ValueError``: nothing has changed."""
+    async def answer(
+        self, name: str, images: Tensor, *, learn: bool, early: Early | None = None
+    ) -> Answer:
+        """Return the logits of a batch ``(B, C, H, W)``; ``ValueError``: nothing has changed.
+
+        ``early`` may be called in the event loop as soon as they are known, before anything is
+        learned.
+        """
 
     async def reset(self, name: str) -> Facts:
         """Begin a stream anew; its file stays until the next save."""

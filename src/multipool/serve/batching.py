@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from multipool.serve.stream import Facts
+from multipool.serve.stream import Answer, Facts
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Reply:
     """The rows of one request in the answer of a batch."""
 
     logits: Tensor  # (B, L) float32
-    facts: Facts  # after the batch
+    facts: Facts  # after the batch; those that depend on what it taught may be missing
     first: int  # row of the batch that is the request's first
     size: int  # images of the whole batch
 
@@ -50,3 +50,13 @@ def next_batch(waiting: deque[Call], max_batch: int) -> list[Call]:
         size += len(waiting[0].images)
         taken.append(waiting.popleft())
     return taken
+
+
+def hand_out(calls: list[Call], answer: Answer) -> None:
+    """Give each request of a batch that still waits its rows of the answer."""
+    first = 0
+    for call in calls:
+        rows = answer.logits[first : first + len(call.images)]
+        if not call.reply.done():
+            call.reply.set_result(Reply(rows, answer.facts, first, len(answer.logits)))
+        first += len(call.images)

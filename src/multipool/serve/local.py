@@ -6,7 +6,6 @@ import asyncio
 import zlib
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -17,7 +16,7 @@ from multipool.serve.actor import as_file
 from multipool.serve.events import Events
 from multipool.serve.make import AdapterMaker
 from multipool.serve.store import Store
-from multipool.serve.stream import Answer, Facts, Stream
+from multipool.serve.stream import Answer, Early, Facts, Stream
 
 R = TypeVar("R")
 
@@ -52,9 +51,21 @@ class LocalBackend:
         self.lanes = [Lane(network, threads, i) for i, network in enumerate(networks)]
         self._disk = ThreadPoolExecutor(1, "disk")
 
-    async def answer(self, name: str, images: Tensor, *, learn: bool) -> Answer:
-        """Return the logits of a batch."""
-        return await self._with(name, partial(Stream.answer, images=images, learn=learn))
+    async def answer(
+        self, name: str, images: Tensor, *, learn: bool, early: Early | None = None
+    ) -> Answer:
+        """Return the logits of a batch; ``early`` is told them before it is learned from."""
+        loop = asyncio.get_running_loop()
+
+        def tell(answer: Answer) -> None:
+            if early is not None:
+                loop.call_soon_threadsafe(early, answer)
+
+        def work(stream: Stream) -> Answer:
+            stream.early = tell
+            return stream.answer(images, learn=learn)
+
+        return await self._with(name, work)
 
     async def reset(self, name: str) -> Facts:
         """Begin a stream anew."""

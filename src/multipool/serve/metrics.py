@@ -38,7 +38,7 @@ class Metrics:
             buckets=_IMAGES, registry=self.registry,
         )  # fmt: skip
         self._compute = Histogram(
-            "multipool_batch_seconds", "From a batch's start to its answer.",
+            "multipool_batch_seconds", "From a batch's start until it is learned.",
             buckets=_SECONDS, registry=self.registry,
         )  # fmt: skip
         self._happened = Counter(

@@ -22,7 +22,7 @@ from multipool.serve.actor import StreamActor
 from multipool.serve.events import Events
 from multipool.serve.make import AdapterMaker
 from multipool.serve.store import Store
-from multipool.serve.stream import Answer, Facts
+from multipool.serve.stream import Answer, Early, Facts
 
 _TRIES, _PAUSE = 50, 0.2  # to have the name of an actor that is about to die; seconds
 
@@ -51,8 +51,10 @@ class RayBackend:
         self._actors: dict[str, Any] = {}
         self._disk = ThreadPoolExecutor(1, "disk")
 
-    async def answer(self, name: str, images: Tensor, *, learn: bool) -> Answer:
-        """Return the logits of a batch."""
+    async def answer(
+        self, name: str, images: Tensor, *, learn: bool, early: Early | None = None
+    ) -> Answer:
+        """Return the logits of a batch, once it has been learned from: actors answer once."""
         given = images.numpy()
         return await self._with(name, lambda actor: actor.answer.remote(given, learn))
 

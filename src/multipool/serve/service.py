@@ -11,16 +11,17 @@ import torch
 from torch import Tensor
 
 from multipool.serve.backend import Backend
-from multipool.serve.batching import Call, Reply, next_batch
+from multipool.serve.batching import Call, Reply, hand_out, next_batch
 from multipool.serve.entry import Chore, Entry
 from multipool.serve.events import Events
 from multipool.serve.keeper import Keeper
 from multipool.serve.metrics import Metrics
 from multipool.serve.refusal import Refusal
 from multipool.serve.settings import Serving
-from multipool.serve.stream import Facts
+from multipool.serve.stream import Answer, Facts
 
 R = TypeVar("R")
+_SETTLING = 1.0  # seconds that whoever watches waits at most for batches to be learned from
 
 
 class Service:
@@ -39,6 +40,7 @@ class Service:
         self.started = time.time()
         self.metrics = Metrics(self.entries, events, lambda: self.pending)
         self._runners: set[asyncio.Task[None]] = set()
+        self._learning: set[asyncio.Future[None]] = set()  # of batches that have been answered
 
     async def start(self) -> None:
         """Find the streams on the disk and let the clock run."""
@@ -95,6 +97,11 @@ class Service:
     async def remove(self, name: str) -> None:
         """Forget a stream."""
         await self.chore(name, self._remove)
+
+    async def settled(self) -> None:
+        """Wait, not for long, until what has been answered has been learned from and counted."""
+        if self._learning:
+            await asyncio.wait(self._learning, timeout=_SETTLING)
 
     # Admission ----------------------------------------------------------------------------------
 
@@ -192,7 +199,7 @@ class Service:
         began, learn = time.monotonic(), calls[0].learn
         images = calls[0].images if len(calls) == 1 else torch.cat([c.images for c in calls])
         try:
-            answer = await self.backend.answer(entry.name, images, learn=learn)
+            answer = await self._answered(entry, calls, images)
         except ValueError as error:  # nothing has changed: find out whose images these are
             if len(calls) == 1:
                 raise Refusal(400, str(error)) from None
@@ -204,12 +211,22 @@ class Service:
             entry.learned()
         self.metrics.batch(len(images), time.monotonic() - began, learn=learn)
         self._note(entry, answer.facts, len(calls), learn=learn)
-        first = 0
-        for call in calls:
-            rows = answer.logits[first : first + len(call.images)]
-            if not call.reply.done():
-                call.reply.set_result(Reply(rows, answer.facts, first, len(images)))
-            first += len(call.images)
+        hand_out(calls, answer)
+
+    async def _answered(self, entry: Entry, calls: list[Call], images: Tensor) -> Answer:
+        """Return the backend's answer; those who asked have theirs before it is learned from."""
+        learned = asyncio.get_running_loop().create_future()
+
+        def early(answer: Answer) -> None:
+            entry.learned()
+            self._learning.add(learned)
+            hand_out(calls, answer)
+
+        try:
+            return await self.backend.answer(entry.name, images, learn=calls[0].learn, early=early)
+        finally:
+            self._learning.discard(learned)
+            learned.set_result(None)
 
     def _note(self, entry: Entry, facts: Facts, requests: int, *, learn: bool) -> None:
         entry.facts, entry.requests = facts, entry.requests + requests

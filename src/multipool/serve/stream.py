@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,9 @@ class Answer:
     facts: Facts
 
 
+Early = Callable[[Answer], None]
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """All that a file of a stream holds, taken at one moment."""
@@ -75,18 +78,25 @@ class Stream:
 
     def __init__(self, name: str, adapter: Adapter) -> None:
         self.name, self.adapter = name, adapter
+        self.early: Early | None = None  # who is told an answer before it is learned from
         self.counts = Counts.of(adapter.notes)
         self._seen, self._told = self._tallies(adapter.method.facts()), 0
         self._nbytes = 0
 
     def answer(self, images: Tensor, *, learn: bool = True) -> Answer:
         """Return the logits of a batch, as the adapter gives them; learn from it if asked to."""
-        logits = self.adapter(images) if learn else self.adapter.predict(images)
         if learn:
+            logits = self.adapter.step(images, None if self.early is None else self._tell)
             self.counts.batches += 1
             self.counts.images += len(images)
-        logits = logits.detach().to("cpu", torch.float32)
+        else:
+            logits = self.adapter.predict(images)
+        logits = _on_host(logits)
         return Answer(logits, self.facts(logits))
+
+    def _tell(self, logits: Tensor, estimate: float | None) -> None:
+        assert self.early is not None
+        self.early(Answer(_on_host(logits), Facts(self.counts.batches + 1, estimate=estimate)))
 
     def reset(self) -> Facts:
         """Begin anew, from the source model and an empty memory."""
@@ -152,3 +162,7 @@ class Stream:
             if isinstance(value, int):
                 found[f"pool-{name}"] = value
         return found
+
+
+def _on_host(logits: Tensor) -> Tensor:
+    return logits.detach().to("cpu", torch.float32)
