@@ -67,6 +67,32 @@ def on_page_markdown(markdown: str, **kwargs: Any) -> str:  # noqa: ANN401
     return spaced(markdown)
 
 
+def on_page_content(html: str, **kwargs: Any) -> str:  # noqa: ANN401
+    """Keep options, names of datasets and numbers with their errors on one line."""
+    return unbroken(html)
+
+
+_WHOLE = re.compile(r"--[a-z][a-z-]*|(?:CIFAR-100?|Tiny-ImageNet|ImageNet)-C\b|\bWRN-\d+-\d+")
+_PAIR = re.compile(r"(?<=\d) (?:± (?=\d)|(?=\(\d+\)$))")
+
+
+def unbroken(html: str) -> str:
+    """Return HTML in which no line ends inside an option, a dataset's name or "1.0 ± 0.2".
+
+    A browser may break a line after every hyphen, also after the two that begin an option.
+
+    >>> unbroken('<code title="--a">--limit 3</code>')
+    '<code title="--a"><span class="whole">--limit</span> 3</code>'
+    >>> unbroken("<td>1.0 ± 0.2</td><td>60.7 (1)</td>").replace(chr(160), "_")
+    '<td>1.0_±_0.2</td><td>60.7_(1)</td>'
+    """
+    parts = re.split(r"(<[^>]+>)", html)  # text, tag, text, ...
+    for at in range(0, len(parts), 2):
+        text = _PAIR.sub(lambda found: found[0].replace(" ", "\xa0"), parts[at])
+        parts[at] = _WHOLE.sub(r'<span class="whole">\g<0></span>', text)
+    return "".join(parts)
+
+
 def spaced(markdown: str) -> str:
     r"""Return Markdown with an empty line before each list and table; code stays as it is.
 
@@ -78,7 +104,7 @@ def spaced(markdown: str) -> str:
     for line in markdown.split("\n"):
         if line.lstrip().startswith("```"):
             in_code = not in_code
-        starts = re.match(r"([-*]|\d+\.) |\|", line) is not None
+        starts = re.match(r"([-*]|\d\d?\.) |\|", line) is not None  # a year is no list
         if starts and not in_code and not in_block and lines and lines[-1].strip():
             lines.append("")
         # What is indented goes on with the list; anything else ends it.

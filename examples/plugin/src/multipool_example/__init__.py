@@ -1,1 +1,1 @@
-"""A method and a memory that multipool finds by name once this package is installed."""
+"""A method and a memory that multipool finds by name."""

@@ -1,12 +1,13 @@
-"""A memory: the newest samples of every predicted class, equally many of each."""
+"""A memory: the newest samples of every predicted class, equally many each."""
 
 from multipool.memory import Pool
 
 
 class NewestPerClass(Pool):
-    """Keeps ``capacity / num_classes`` samples of each predicted class, at least one.
+    """Keeps ``capacity / num_classes`` samples of each class, at least one.
 
-    :class:`multipool.memory.Pool` stores, hands out and saves; only who makes room is said here.
+    :class:`multipool.memory.Pool` stores, hands out and saves; this class says
+    who makes room.
     """
 
     def _make_room(self, label: int, uncertainty: float) -> bool:
