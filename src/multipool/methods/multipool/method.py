@@ -23,7 +23,8 @@ from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.correlation import Correlation
 from multipool.methods.multipool.events import Event, fresh_pools
 from multipool.methods.multipool.passes import PoolPasses
-from multipool.methods.multipool.router import WINDOW, Router
+from multipool.methods.multipool.pools import WINDOW
+from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats, Ints, distinct, effective_samples, trust
 from multipool.ops import uncertainty
 from multipool.ops.host import Arriving, sent
@@ -144,8 +145,7 @@ class MultiPool(PoolPasses):
         Worth it only as long as images of other pools do not come in between.
         """
         pool = self.router.active
-        alone = bool((self.router.owners[-WINDOW:] == pool).all())
-        if not self.beside_host or pool < 0 or not alone:
+        if not self.beside_host or pool < 0 or (self.router.owners[-WINDOW:] != pool).any():
             return None
         return self._of_one(images, pool, self._known_trust(pool, self.router))
 
@@ -172,7 +172,7 @@ class MultiPool(PoolPasses):
     ) -> Answer:
         """Return the answer, that of young pools with statistics that know these images too."""
         found = answer.logits
-        for pool in distinct(pools):
+        for pool in distinct(pools) if len(pools) >= _ENOUGH else ():
             rows = np.flatnonzero(pools == pool)
             if len(rows) < _ENOUGH or not self._is_young(pool, fresh):
                 continue

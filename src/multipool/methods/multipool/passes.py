@@ -60,8 +60,12 @@ class PoolPasses(Method, ABC):
     @tensor_pass
     def one_pool_pass(self, images: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
         """Predict a batch of one pool; ``numbers``: the pool, and the weight of its statistics."""
-        own = self.own.index_select(0, numbers[:1].long())[0]
-        torch.lerp(self.home, own, numbers[1], out=self.live.statistics)
+        if numbers.is_cuda:
+            own, share = self.own.index_select(0, numbers[:1].long())[0], numbers[1]
+            torch.lerp(self.home, own, share, out=self.live.statistics)
+        else:  # the same in fewer steps, for images that come alone
+            pool, weight = numbers.tolist()
+            torch.lerp(self.home, self.own[int(pool)], weight, out=self.live.statistics)
         return tuple(self.network.run(Group(images, self.live, frozen)))
 
     @tensor_pass

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
-
 import numpy as np
-from torch import Tensor
 
 from multipool.methods.multipool.events import Event, Route
-from multipool.methods.multipool.records import check_pools, saved, sound
+from multipool.methods.multipool.pools import CALM, LEAST, RECENT, WINDOW, Pools
 from multipool.methods.multipool.rules import (
     Floats,
     Ints,
-    closest_pair,
     distances,
     distinct,
     last_change,
     likely_path,
     staying,
-    whitener,
 )
-from multipool.methods.multipool.search import Search, crowd
 
-WINDOW = 32  # images that are judged together
-LEAST = 16  # images before anything can be called new
-RECENT = 512  # images kept to look for two domains at once, and to learn how images vary
-EVERY = 64  # images between two looks at the pools
-_SELDOM = 4  # looks between two searches for a second domain, which are expensive
-_LONG = 4000.0  # images over which their variation is averaged
-_CALM = 1000.0  # images over which a pool's centre is
 _TEMPER = 0.5  # neighbours in a stream are alike: one image counts half
 
-_MOVED = ("centres", "weights", "samples", "created", "used", "covariance", "owners", "numbers")
-_STATE = (*_MOVED, "recent")  # which is half a megabyte, and never changed in place
 
-
-class Router:
+class Router(Pools):
     """Keeps, for every domain met, the mean description of its images.
 
     An image is described by a vector of ``width`` numbers. How images of one domain vary is learned
@@ -51,69 +34,6 @@ class Router:
         seed: of the fits that look for two domains.
     """
 
-    def __init__(
-        self, width: int, most: int, new: float, same: float, mixed: float, seed: int = 0
-    ) -> None:
-        self._new, self._same, self._how = new, same, (seed, mixed)
-        self.centres = np.zeros((most, width))
-        self.weights = np.zeros(most)  # images in each centre; 0: the place is free
-        self.samples = np.zeros(most, dtype=np.int64)
-        self.created = np.full(most, -1, dtype=np.int64)  # index of the first image
-        self.used = np.full(most, -1, dtype=np.int64)  # index of the last one
-        self.covariance = np.zeros((width, width))
-        self.recent = np.zeros((RECENT, width))
-        self.owners = np.full(RECENT, -1, dtype=np.int64)  # pool of each recent image
-        # images seen, pool of the last one, images the covariance knows, last look, changes of pool
-        self.numbers = np.array([0, -1, 0, 0, 0], dtype=np.int64)
-        self._white: Floats | None = None  # follows from the covariance
-        self._ahead: Search | None = None  # under way, for the next look
-
-    @property
-    def active(self) -> int:
-        """The pool of the last image, -1 before the first."""
-        return int(self.numbers[1])
-
-    @property
-    def alive(self) -> Ints:
-        """The places that hold a pool."""
-        return np.flatnonzero(self.weights > 0)
-
-    def copy(self) -> Router:
-        """Return an independent router in the same state."""
-        twin = copy.copy(self)
-        vars(twin).update({name: getattr(self, name).copy() for name in _MOVED})
-        return twin
-
-    def take(self, other: Router) -> None:
-        """Become what ``other``, a copy that went on, is."""
-        vars(self).update({name: getattr(other, name) for name in (*_STATE, "_white", "_ahead")})
-
-    def shift(self, pool: int) -> float:
-        """Return the squared distance per dimension of a pool from the source, 1 if not known."""
-        if self.weights[pool] <= 0 or not self.covariance.any():
-            return 1.0
-        gap = self.centres[pool] @ self._whitener()
-        return float(gap @ gap) / len(gap) - 1 / max(1.0, float(self.weights[pool]))
-
-    def look(self) -> list[Event]:
-        """Return what a look at the pools changes, if one is due; asks for no image."""
-        events: list[Event] = []
-        if self.numbers[0] - self.numbers[3] >= EVERY:
-            self.numbers[3] = self.numbers[0]
-            self._learn_variation()
-            self._merge(events)
-            if self._searches():
-                self._split(events)
-        return events
-
-    def foresee(self) -> None:
-        """Begin what the next look will take longest for, in another thread."""
-        if self.numbers[0] - self.numbers[3] >= EVERY and self._searches():
-            _, mine = crowd(self.owners, self.weights, RECENT // 2)
-            if len(mine):
-                self._ahead = Search(self.recent[mine], int(self.numbers[0]), *self._how)
-                self._ahead.begin()
-
     def sort(self, points: Floats, events: list[Event], runs: float = 0.0) -> Route:
         """Return the route of described images ``(B, D)`` after a look that brought ``events``.
 
@@ -121,19 +41,10 @@ class Router:
         farther from its centre than one of mixed classes.
         """
         new = self._new + runs
+        if len(points) <= WINDOW:
+            return Route(self._window(points, new, events), events)
         windows = (points[i : i + WINDOW] for i in range(0, len(points), WINDOW))
         return Route(np.concatenate([self._window(w, new, events) for w in windows]), events)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return everything that the next decisions depend on."""
-        return saved(self, _STATE)
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over a saved state, or raise ``ValueError`` and stay as it was."""
-        found = sound(self, _STATE, state, "router's")
-        check_pools(found)
-        vars(self).update(found)
-        self._white = self._ahead = None
 
     # One window ---------------------------------------------------------------------------------
 
@@ -141,14 +52,14 @@ class Router:
         """Return the pools of a few images; they are new if they and the last ones fit nowhere."""
         if self.active < 0:
             self._create(points, events)
-        if not self.covariance.any():
+        if not self._varies():
             pools = np.full(len(points), self.active)
             self._take(points, pools, events)
             if self.numbers[0] >= LEAST:
                 self._learn_variation(start=True)
             return pools
         white = self._whitener()
-        pools = self._assign(points @ white, white)
+        pools = self._assign(points, white)
         before, owners = self._last(WINDOW - len(points))
         window = np.concatenate([before, points])
         known = np.concatenate([owners, pools])
@@ -159,6 +70,9 @@ class Router:
 
     def _assign(self, points: Floats, white: Floats) -> Ints:
         alive = self.alive
+        if len(alive) == 1:
+            return np.full(len(points), alive[0])
+        points = points @ white
         costs = 0.5 * _TEMPER * points.shape[1] * distances(points, self.centres[alive] @ white)
         start = int(np.searchsorted(alive, self.active))
         path = likely_path(costs, start, staying(int(self.numbers[4]), int(self.numbers[0])))
@@ -173,20 +87,25 @@ class Router:
     def _take(self, points: Floats, pools: Ints, events: list[Event]) -> None:
         """Move the centres, and remember the images."""
         count = len(points)
-        for pool in distinct(pools):
-            places = np.flatnonzero(pools == pool)
-            mine = points[places]
-            weight = min(self.weights[pool], _CALM) + len(mine)
-            self.centres[pool] += (mine.mean(axis=0) - self.centres[pool]) * len(mine) / weight
+        for pool in (used := distinct(pools)):
+            mine, last = points, count - 1
+            if len(used) > 1:
+                places = np.flatnonzero(pools == pool)
+                mine, last = points[places], int(places[-1])
+            weight = min(self.weights[pool], CALM) + len(mine)
+            mean = mine[0] if len(mine) == 1 else mine.mean(axis=0)
+            self.centres[pool] += (mean - self.centres[pool]) * len(mine) / weight
             self.weights[pool] = weight
             self.samples[pool] += len(mine)
-            self.used[pool] = self.numbers[0] + int(places[-1])
-        steps = np.flatnonzero(np.diff(np.concatenate([[self.active], pools])))
-        made = {e.pool for e in events if e.kind == "created"}
-        events += [Event("recalled", int(pools[i])) for i in steps if int(pools[i]) not in made]
-        self.numbers[4] += len(steps)
-        self.recent = np.concatenate([self.recent[count:], points[-RECENT:]])
-        self.owners = np.concatenate([self.owners[count:], pools[-RECENT:]])
+            self.used[pool] = self.numbers[0] + last
+        if len(used) > 1 or used[0] != self.active:
+            steps = np.flatnonzero(np.diff(np.concatenate([[self.active], pools])))
+            made = {e.pool for e in events if e.kind == "created"}
+            found = (int(pools[i]) for i in steps)
+            events += [Event("recalled", pool) for pool in found if pool not in made]
+            self.numbers[4] += len(steps)
+        self._recent = self._recent.followed_by(points)
+        self.owners = np.concatenate([self.owners[count:], pools])
         self.numbers[0] += count
         self.numbers[1] = pools[-1]
 
@@ -205,96 +124,9 @@ class Router:
         self.owners[places] = pool
         return pool
 
-    def _create(self, points: Floats, events: list[Event]) -> int:
-        free = np.flatnonzero(self.weights == 0)
-        pool = int(free[0]) if len(free) else int(self.used.argmin())
-        self.owners[self.owners == pool] = -1
-        self.centres[pool] = points.mean(axis=0)
-        self.weights[pool] = 1e-9  # there, but whatever comes next decides where
-        self.samples[pool] = 0
-        self.created[pool] = self.used[pool] = self.numbers[0]
-        if self.active < 0:
-            self.numbers[1] = pool
-        events.append(Event("created", pool))
-        return pool
-
-    # Looks at the pools -------------------------------------------------------------------------
-
-    def _whitener(self) -> Floats:
-        """Return the whitening matrix, made anew only when the covariance has moved."""
-        if self._white is None:
-            self._white = whitener(self.covariance, float(self.numbers[2]))
-        return self._white
-
     def _last(self, count: int) -> tuple[Floats, Ints]:
         """Return the last images that have a pool, at most ``count``, with their pools."""
         start = RECENT - count
-        kept = self.owners[start:] >= 0
-        return self.recent[start:][kept], self.owners[start:][kept]
-
-    def _learn_variation(self, start: bool = False) -> None:
-        """Learn how images vary about their centres from those that came since the last time.
-
-        The newest wait: at a change they still count for the pool before it.
-        """
-        lag, count = (0, LEAST) if start else (WINDOW, EVERY)
-        stop = RECENT - lag
-        owners = self.owners[stop - count : stop]
+        rows, owners = self.recent[start:], self.owners[start:]
         kept = owners >= 0
-        if not kept.any():
-            return
-        rest = self.recent[stop - count : stop][kept] - self.centres[owners[kept]]
-        known = min(float(self.numbers[2]) + len(rest), _LONG)
-        self._white = None
-        self.covariance += (rest.T @ rest / len(rest) - self.covariance) * len(rest) / known
-        self.numbers[2] = int(known)
-
-    def _searches(self) -> bool:
-        """Tell whether a look now searches for a second domain."""
-        return int(self.numbers[0]) // EVERY % _SELDOM == 0
-
-    def _merge(self, events: list[Event]) -> None:
-        """Make one pool of the two nearest, if they are the same."""
-        alive = self.alive
-        if len(alive) < 2 or not self.covariance.any():
-            return
-        white = self._whitener()
-        weights = np.maximum(self.weights[alive], 1.0)
-        first, second, gap = closest_pair(self.centres[alive] @ white, weights)
-        if gap >= self._same:
-            return
-        keep, gone = sorted((int(alive[first]), int(alive[second])), key=lambda p: self.created[p])
-        share = self.weights[gone] / (self.weights[keep] + self.weights[gone])
-        self.centres[keep] += share * (self.centres[gone] - self.centres[keep])
-        self.weights[keep] = min(self.weights[keep] + self.weights[gone], _CALM)
-        self.samples[keep] += self.samples[gone]
-        self.used[keep] = max(self.used[keep], self.used[gone])
-        self.weights[gone] = 0
-        self.owners[self.owners == gone] = keep
-        if self.active == gone:
-            self.numbers[1] = keep
-        events.append(Event("merged", keep, gone))
-
-    def _split(self, events: list[Event]) -> None:
-        """Make two pools of the one that most recent images are in, if it holds two domains."""
-        pool, mine = crowd(self.owners, self.weights, RECENT // 2)
-        if not len(mine):
-            return
-        points, search = self.recent[mine], self._ahead
-        if search is None or not search.is_of(points, int(self.numbers[0])):
-            search = Search(points, int(self.numbers[0]), *self._how)
-        if (second := search.result()) is None:
-            return
-        other = self._create(points[second], [])
-        for place, part in ((pool, ~second), (other, second)):
-            self.centres[place] = points[part].mean(axis=0)
-            self.weights[place] = float(part.sum())
-        self.owners[mine[second]] = other
-        self.samples[other] = int(second.sum())
-        self.samples[pool] -= int(second.sum())
-        kept = self.owners >= 0
-        rest = self.recent[kept] - self.centres[self.owners[kept]]
-        self._white = None
-        self.covariance = rest.T @ rest / len(rest)  # what it was held both domains' difference
-        self.numbers[2] = len(rest)
-        events.append(Event("split", pool, other))
+        return (rows, owners) if kept.all() else (rows[kept], owners[kept])
