@@ -26,6 +26,7 @@ from multipool.decode.order import (
     unlike_strangers,
 )
 from multipool.decode.sharpen import choose_factor, sureness
+from multipool.decode.single import advance_one
 from multipool.decode.state import State, read
 
 _FLOOR = -80.0  # of log posteriors: exp of it is still a normal float32
@@ -115,7 +116,6 @@ class SequenceDecoder:
     def _belief(self) -> Belief:
         return _belief(self._state.evidence, self._state)
 
-    @torch.no_grad()
     def _decode(self, logits: Tensor) -> tuple[Tensor, State]:
         _check(logits, self.num_classes)
         state, answers = self._state, []
@@ -124,11 +124,13 @@ class SequenceDecoder:
             raise ValueError(
                 "logits must be finite, got NaN or infinity; mask or drop those samples"
             )
+        step = advance_one if len(given) == 1 else advance
         for start in range(0, len(given), _PIECE):
-            answer, state = advance(state, given[start : start + _PIECE], self.window)
+            answer, state = step(state, given[start : start + _PIECE], self.window)
             answers.append(answer)
-        whole = torch.from_numpy(np.concatenate(answers or [np.empty((0, self.num_classes))]))
-        return whole.clamp(min=_FLOOR).to(logits.device, torch.float32), state
+        whole = np.concatenate(answers or [np.empty((0, self.num_classes))])
+        kept = np.maximum(whole, _FLOOR).astype(np.float32)
+        return torch.from_numpy(kept).to(logits.device), state
 
 
 def advance(state: State, logits: Array, window: int) -> tuple[Array, State]:
@@ -140,11 +142,7 @@ def advance(state: State, logits: Array, window: int) -> tuple[Array, State]:
     emissions = normalised(np.exp(given[:, None] / heats))  # (B, T, L)
     plain = np.ascontiguousarray(emissions[:, 0])
     state, before = _order(state, plain, window), state
-    filtered, evidence = before.filtered, before.evidence
-    if state.lag != before.lag:
-        # The chains of another lag start afresh, even with what they compete against.
-        filtered = before.recent[:, HEAT]
-        evidence = np.full(len(STAY), max(0.0, float(before.marginal_evidence)))
+    filtered, evidence = before.started(state.lag)
     prior, gained = predict(emissions, HEAT, filtered[LAGS - state.lag :], STAY, state.lag)
     evidence = discounted(evidence, np.log(gained * plain.shape[1]), window)
     last = normalised(prior[-LAGS:] * emissions[-LAGS:, HEAT])

@@ -11,8 +11,8 @@ PAST = 48  # samples that are remembered
 _STRANGERS = 32  # the oldest of them: what a sample has in common with these is no order
 _SHOWN = 3.5  # standard deviations by which neighbours must agree more than strangers do
 _LEAST = 0.1  # and the share of what samples of one class would
-_LONG = 4096  # samples over which that is asked
-_EVEN = 16  # samples' worth of the belief that all classes are alike
+LONG = 4096  # samples over which that is asked
+EVEN = 16  # samples' worth of the belief that all classes are alike
 _AGREE = 0.8  # stay probability of the short chains by which lags are compared
 _LEAD = 16.0  # nats by which a lag must be ahead of all else to be taken
 _BACK = PAST - np.arange(1, LAGS + 1)  # column of each lag in the first row of products
@@ -63,7 +63,7 @@ def order_after(order: Array, more: Array, most: Array) -> Array:
     """
     apart = more - more.mean(axis=1, keepdims=True)
     even = np.broadcast_to(most[:, None], more.shape)
-    return discounted(order, np.stack([more, more**2, even, apart, apart**2], axis=1), _LONG)
+    return discounted(order, np.stack([more, more**2, even, apart, apart**2], axis=1), LONG)
 
 
 def is_shown(order: Array) -> bool:
@@ -78,16 +78,18 @@ def is_shown(order: Array) -> bool:
     return bool((much | (apart > _SHOWN * np.sqrt(apart_squares) + 1e-12)).any())
 
 
+def newest_share(seen: int, window: int) -> float:
+    """Return the share of the next sample in the mean after it."""
+    return 1 / min(EVEN + seen + 1, max(window, EVEN))
+
+
 def running_mean(size: int, seen: int, window: int) -> Array:
     """Return the share of each sample in the mean before every later one, ``(B + 1, 1 + B)``.
 
     Column 0 is the mean before the batch, row t stands before sample t, row B after the batch.
     Each sample moves the mean by one over the samples seen, at most a window.
     """
-    if size == 1:
-        one = 1 / min(_EVEN + seen + 1, max(window, _EVEN))
-        return np.array([[1.0, 0.0], [1 - one, one]])
-    rate = 1 / np.minimum(_EVEN + seen + 1 + np.arange(size), max(window, _EVEN))
+    rate = 1 / np.minimum(EVEN + seen + 1 + np.arange(size), max(window, EVEN))
     left = np.concatenate([[1.0], np.cumprod(1 - rate)])  # of the mean before the batch
     shares = np.tril(left[:, None] / left[1:] * rate, -1)
     return np.concatenate([left[:, None], shares], axis=1)
@@ -96,7 +98,7 @@ def running_mean(size: int, seen: int, window: int) -> Array:
 def foretold(emissions: Array, same: Array, marginal: Array, shares: Array, window: int) -> Array:
     """Return L times e_t . pi, pi the mean before sample t with a share of even ones, ``(B,)``."""
     matches = np.concatenate([(emissions @ marginal)[:, None], same[:, PAST:]], axis=1)
-    even = _EVEN / (window + _EVEN)
+    even = EVEN / (window + EVEN)
     mean: Array = (shares[:-1] * matches).sum(axis=1)
     return (1 - even) * emissions.shape[1] * mean + even
 

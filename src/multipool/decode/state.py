@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from multipool.core import brief, check_plain
-from multipool.decode.bank import CHAINS, TEMPERATURES
+from multipool.decode.bank import CHAINS, HEAT, TEMPERATURES
 from multipool.decode.chains import Array
 from multipool.decode.order import LAGS, PAST
 from multipool.decode.sharpen import FACTORS
@@ -57,6 +57,16 @@ class State:
     def estimate(self) -> float | None:
         """The expected accuracy over the last window: the mean of the highest posteriors."""
         return float(self.confidence.mean()) if len(self.confidence) else None
+
+    def started(self, lag: int) -> tuple[Array, Array]:
+        """Return the posteriors and the evidence that chains of a lag go on from.
+
+        Chains of another lag start afresh, even with what they compete against.
+        """
+        if lag == self.lag:
+            return self.filtered, self.evidence
+        evidence = np.full(CHAINS, max(0.0, float(self.marginal_evidence)))
+        return self.recent[:, HEAT], evidence
 
     def changed(self, **values: Any) -> State:  # noqa: ANN401
         """Return the same with other values; ``replace`` takes longer than a sample's chains."""

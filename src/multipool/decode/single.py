@@ -1,0 +1,126 @@
+"""One sample at a time: what ``decoder.advance`` makes of a batch of one, in half the steps.
+
+Bit for bit the same. Where images come one by one each small step of numpy counts: here they work
+on vectors, sums that are needed twice are made once, and what is known of a batch of one (nothing
+comes after its sample, the mean before it is the mean so far) is not computed.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from multipool.decode.bank import HEAT, STAY, TEMPERATURES, Belief, believe
+from multipool.decode.chains import Array
+from multipool.decode.compiled import predict
+from multipool.decode.order import (
+    EVEN,
+    LAGS,
+    LONG,
+    agreements,
+    choose_lag,
+    discounted,
+    is_shown,
+    newest_share,
+    unlike_strangers,
+)
+from multipool.decode.sharpen import FACTORS, choose_factor
+from multipool.decode.state import State
+
+_HEATS = np.array(TEMPERATURES)[:, None]  # (T, 1)
+_TINY = np.finfo(float).tiny
+
+
+def advance_one(state: State, logits: Array, window: int) -> tuple[Array, State]:
+    """Return log posteriors ``(1, L)`` of float64 logits ``(1, L)`` and the state after them."""
+    given: Array = logits[0] - logits[0].max()  # (L,)
+    sums = _sums(given)
+    sure = discounted(state.sureness, _sureness(sums)[None], window)
+    emissions = np.exp(given / (_HEATS / choose_factor(sure)))  # (T, L)
+    emissions /= emissions.sum(axis=-1, keepdims=True)
+    state, before = _order(state, emissions[:1], window), state
+    filtered, evidence = before.started(state.lag)
+    prior, gained = predict(emissions[None], HEAT, filtered[LAGS - state.lag :], STAY, state.lag)
+    joint = prior[0] * emissions.take(HEAT, axis=0)  # (G, L), of which ``gained`` are the sums
+    evidence = discounted(evidence, np.log(gained * len(given)), window)
+    belief = believe(evidence, float(state.marginal_evidence), is_shown(state.order))
+    answer: Array = given - np.log(sums[:1])
+    if belief.weights.any():
+        answer = _posterior(joint, belief, answer)
+    highest = np.exp(answer.max(keepdims=True))
+    return answer[None], state.changed(
+        recent=np.concatenate([before.recent[1:], emissions[None]]),
+        filtered=np.concatenate([filtered[1:], (joint / gained[0][:, None])[None]]),
+        evidence=evidence,
+        sureness=sure,
+        confidence=np.concatenate([before.confidence, highest])[-window:],
+        seen=before.seen + 1,
+    )
+
+
+def _sums(logits: Array) -> Array:
+    """Return sums over classes of exp of the logits ``(L,)`` times each factor, ``(S,)``."""
+    powers = np.empty((len(FACTORS), len(logits)))
+    np.exp(logits, out=powers[0])
+    np.exp(1.5 * logits, out=powers[1])
+    for start in range(2, len(FACTORS) - 1, 2):  # squares cost less than exponentials
+        below = powers[start - 2 : start]
+        np.multiply(below, below, out=powers[start : start + 2])
+    np.multiply(powers[-3], powers[-3], out=powers[-1])
+    return np.asarray(np.add.reduce(powers, axis=1))
+
+
+def _sureness(sums: Array) -> Array:
+    """Return the highest probability at each factor, and 1 to count, ``(S + 1,)``."""
+    found = np.ones(len(sums) + 1)
+    np.divide(1.0, sums, out=found[:-1])
+    return found
+
+
+def _order(state: State, plain: Array, window: int) -> State:
+    """Return the state with what does not depend on the chains; ``plain`` ``(1, L)``."""
+    classes = plain.shape[1]
+    past = np.concatenate([state.past, plain])
+    same = plain @ past.T  # (1, P + 1)
+    even = EVEN / (window + EVEN)
+    match = (1 - even) * classes * (plain @ state.marginal) + even  # (1,)
+    logs = np.log(np.concatenate([match, agreements(same, classes)[0]]))
+    keep = 1 - 1 / window
+    marginal_evidence = np.asarray(keep * state.marginal_evidence + logs[0])
+    agreement: Array = keep * state.agreement + logs[1:]
+    share = newest_share(state.seen, window)
+    return state.changed(
+        marginal=(1 - share) * state.marginal + share * plain[0],
+        marginal_evidence=marginal_evidence,
+        agreement=agreement,
+        order=_order_after(state.order, *unlike_strangers(same, state.seen)),
+        past=past[1:],
+        lag=choose_lag(state.lag, agreement, float(marginal_evidence)),
+    )
+
+
+def _order_after(order: Array, more: Array, most: Array) -> Array:
+    """Return sums ``(5, K)`` after what :func:`order.unlike_strangers` says of the sample."""
+    terms = np.empty((5, LAGS))
+    terms[0], terms[2] = more[0], most[0]
+    np.subtract(terms[0], np.add.reduce(terms[0]) / LAGS, out=terms[3])
+    np.multiply(terms[0], terms[0], out=terms[1])
+    np.multiply(terms[3], terms[3], out=terms[4])
+    return discounted(order, terms[None], LONG)
+
+
+def _posterior(joint: Array, belief: Belief, plain: Array) -> Array:
+    """Return the log posterior ``(L,)``; ``plain`` is that of the sample alone."""
+    used = np.flatnonzero(belief.weights)
+    both = joint.take(used, axis=0) * _nothing_after(len(plain)).take(used, axis=0)
+    both /= both.sum(axis=-1, keepdims=True)
+    posterior: Array = np.einsum("g,bgl->bl", belief.weights[used], both[None])[0]
+    posterior += (1 - belief.gate) * np.exp(plain)
+    return np.asarray(np.log(np.maximum(posterior, _TINY)))
+
+
+@lru_cache(maxsize=16)
+def _nothing_after(classes: int) -> Array:
+    """Return what each chain says of a sample of which none comes after, ``(G, 1)``."""
+    return ((1 / classes) * STAY + (1 - STAY) / classes)[:, None]
