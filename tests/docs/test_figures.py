@@ -28,9 +28,10 @@ def test_every_figure_can_be_drawn_again_and_is_shown():
         for name in re.findall(r"figures/(\w+)\.svg\)", page.read_text(encoding="utf-8"))
     }
     assert set(names()) <= shown
+    assert not list((ROOT / "docs").rglob("*.png")), "type in a picture shrinks with it on a phone"
 
 
-@pytest.mark.parametrize("name", ["correlation"])
+@pytest.mark.parametrize("name", ["correlation", "pool_size", "most_clusters"])
 def test_a_figure_drawn_again_is_the_same(name, tmp_path):
     code = (
         f"import sys, pathlib; sys.path.insert(0, {str(TOOLS)!r}); import draw, style\n"

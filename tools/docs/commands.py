@@ -47,6 +47,6 @@ def _row(param: Any) -> str:  # noqa: ANN401
     shown = " ".join(f"`{flag}`" for flag in flags) or f"`{param.metavar or param.name.upper()}`"
     default = param.default
     plain = default is None or default is False or callable(default) or default == []
-    value = "" if plain else f"`{default}`"
+    value = "" if plain else f"<code>{str(default).replace(',', ',<wbr>')}</code>"
     said = (getattr(param, "help", "") or "").replace("|", "\\|")
     return f"| {shown} | {value} | {said} |"

@@ -68,16 +68,20 @@ def on_page_markdown(markdown: str, **kwargs: Any) -> str:  # noqa: ANN401
 
 
 def on_page_content(html: str, **kwargs: Any) -> str:  # noqa: ANN401
-    """Keep options, names of datasets and numbers with their errors on one line."""
+    """Keep options, names of datasets and numbers with their units on one line."""
     return unbroken(html)
 
 
-_WHOLE = re.compile(r"--[a-z][a-z-]*|(?:CIFAR-100?|Tiny-ImageNet|ImageNet)-C\b|\bWRN-\d+-\d+")
-_PAIR = re.compile(r"(?<=\d) (?:± (?=\d)|(?=\(\d+\)$))")
+_WHOLE = re.compile(
+    r"--[a-z][a-z-]*|\b\d+e-\d+|(?:Tiny-)?ImageNet-C\b|\bCIFAR-100?(?:-C)?\b|\bWRN-\d+-\d+"
+    r"|\b(?:DomainNet|ResNet|ResNeXt)-\d+"
+)
+_PAIR = re.compile(r"(?<=\d) (?:± (?=\d)|(?=\(\d+\)$|%|(?:ms|px|MiB|MB|KiB|kB)\b))")
+_DRAWN = re.compile(r"^.*[│┃].*$", re.MULTILINE)  # a line of a table that a program printed
 
 
 def unbroken(html: str) -> str:
-    """Return HTML in which no line ends inside an option, a dataset's name or "1.0 ± 0.2".
+    """Return HTML in which no line ends inside an option, a dataset's name, "1.0 ± 0.2" or "5 %".
 
     A browser may break a line after every hyphen, also after the two that begin an option.
 
@@ -85,10 +89,17 @@ def unbroken(html: str) -> str:
     '<code title="--a"><span class="whole">--limit</span> 3</code>'
     >>> unbroken("<td>1.0 ± 0.2</td><td>60.7 (1)</td>").replace(chr(160), "_")
     '<td>1.0_±_0.2</td><td>60.7_(1)</td>'
+    >>> unbroken("5 % of <code>5 % 3</code>").replace(chr(160), "_")
+    '5_% of <code>5 % 3</code>'
     """
     parts = re.split(r"(<[^>]+>)", html)  # text, tag, text, ...
-    for at in range(0, len(parts), 2):
-        text = _PAIR.sub(lambda found: found[0].replace(" ", "\xa0"), parts[at])
+    code = 0  # how many <code> are open: what is copied from there must stay as it was typed
+    for at, part in enumerate(parts):
+        if at % 2:
+            code += part.startswith("<code") - part.startswith("</code")
+            continue
+        text = part if code else _PAIR.sub(lambda found: found[0].replace(" ", "\xa0"), part)
+        text = _DRAWN.sub(r'<span class="drawn">\g<0></span>', text)
         parts[at] = _WHOLE.sub(r'<span class="whole">\g<0></span>', text)
     return "".join(parts)
 

@@ -8,6 +8,7 @@ from typing import Any
 import griffe
 
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr):`~?([^`]+)`")
+_PAGE = re.compile(r"``docs/(\w+)/(\w+)\.md``")
 _CODE = re.compile(r"``([^`]+)``")
 
 
@@ -15,9 +16,10 @@ class PlainRoles(griffe.Extension):
     """Rewrites roles in every docstring that is read."""
 
     def on_instance(self, *, obj: griffe.Object, **kwargs: Any) -> None:  # noqa: ANN401
-        """Replace roles and double back-ticks in the object's docstring."""
+        """Replace roles, names of pages and double back-ticks in the object's docstring."""
         if obj.docstring is not None:
             text = _ROLE.sub(r"`\1`", obj.docstring.value)
+            text = _PAGE.sub(r"[\2](../\1/\2.md)", text)
             obj.docstring.value = fenced(_CODE.sub(r"`\1`", text))
 
 

@@ -1,7 +1,7 @@
 """Make the figures of the documentation again: ``python tools/figures/draw.py [NAME]...``.
 
-They lie in ``docs/figures``. All but ``front`` come from the embedded dataset and take a few
-minutes on a CPU; ``front`` is drawn from ``docs/data/drift-cifar10c.csv``.
+They lie in ``docs/figures``. ``front`` and those of the paper are drawn from ``docs/data``; the
+others come from the embedded dataset and take a few minutes on a CPU.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import paper
 import runs
 import streams
 from matplotlib.figure import Figure
@@ -25,6 +26,8 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "decoder": streams.decoder,
     "guard": runs.guard,
     "front": runs.front,
+    "pool_size": paper.pool_size,
+    "most_clusters": paper.most_clusters,
 }
 
 
