@@ -121,6 +121,7 @@ def check_graphs(
     assert recorded(without) == 0, "graphs although they are off"
     assert graphs or device.type == "cpu" or not with_graphs.method.passes, "nothing was recorded"
     assert with_graphs.counts == without.counts
+    assert not with_graphs.counts["skipped"], "updates failed and were undone"
     assert worst <= 1e-3, f"differs by {worst:.1e} of the largest logit"
     return f"{graphs} graphs, " + (f"differs by {worst:.0e}" if worst else "equal")
 

@@ -98,7 +98,7 @@ class EcoTTA(Method):
         self.optimizer = FlatSGD(self.meta.values, config.lr, nesterov=False)
 
     def _make(self, shape: list[int]) -> None:
-        self.shape = torch.tensor(shape)
+        self.shape = torch.tensor(shape, device=self.device)  # the guard asks all in one place
         self.meta = MetaNetworks(self.network, tuple(shape), self.config.parts, self.draws)
         self._warming = FlatSGD(self.meta.values, self.config.warmup_lr, nesterov=False)
 
