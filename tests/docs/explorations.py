@@ -143,3 +143,45 @@ def sixth() -> dict[str, Cells]:
             cells = found.setdefault(row["rule"], [None] * len(columns))
             cells[columns.index(key)] = [float(row["undecoded_error"])]
     return found
+
+
+_LEARNED = {
+    "nothing is learned": ("base",),
+    "entropy, lr 0.002": ("ent-2e-3",),
+    "entropy and spread over classes, lr 0.002": ("im-2e-3",),
+    "ROID's loss without the view, lr 0.004": ("slr-4",),
+    "ROID's loss, lr 0.004": ("slr-view-4", "slr-view-4e-3"),
+    "ROID's loss, lr 0.008": ("slr-view-8",),
+    "ROID's loss, lr 0.008, every fourth batch": ("slr-view-8-256",),
+    "mean teacher, symmetric loss, lr 0.004": ("sce-4",),
+    "RMT (all weights, labelled source images)": ("rmt",),
+    "RMT without source images and prototypes": ("rmt-sour0-cont0",),
+    "ROID": ("roid",),
+    "TENT": ("tent",),
+    "bn": ("bn",),
+}
+
+
+def seventh() -> dict[str, Cells]:
+    """The undecoded error of each way to learn on eight streams, and its mean gain over them."""
+    shown = [
+        (classes, *stream, "64")
+        for classes in ("10", "100")
+        for stream in (
+            ("extra", "ctta", "1000", ""), ("extra", "ctta", "5000", ""),
+            ("made", "ctta", "1000", ""), ("made", "ptta", "1000", "0.1"),
+        )
+    ]  # fmt: skip
+    errors: dict[str, dict[tuple[str, ...], float]] = {}
+    where = ("classes", "domains", "order", "images_a_domain", "gamma", "batch_size")
+    for row in load("explore-7-learning"):
+        key = tuple(row[name] for name in where)
+        errors.setdefault(row["row"], {})[key] = float(row["undecoded_error"])
+    found: dict[str, Cells] = {}
+    for label, names in _LEARNED.items():
+        own = {key: error for name in names for key, error in errors[name].items()}
+        cells: Cells = [[own[key]] if key in own else None for key in shown]
+        gains = [own[key] - errors["base"][key] for key in shown if key in own]
+        learns = not label.startswith(("RMT", "ROID", "TENT", "bn")) or "loss" in label
+        found[label] = [*cells, [sum(gains) / len(gains)] if learns else None]
+    return found

@@ -46,6 +46,11 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         "What was tried",
         "rule | made-up, CIFAR-10, ptta-1000",
     ): explorations.sixth,
+    (
+        "docs/notebook/pools.md",
+        "Learning by gradients",
+        " | C10 extra, random",
+    ): explorations.seventh,
     (RESULTS, "Every method", "method | CIFAR-10-C"): streams.every_method,
     (RESULTS, _ABLATIONS, "table 2, against PeTTA (56.84) | ours"): ablations.table2,
     (RESULTS, _ABLATIONS, "table 3, against threshold 0.3 (53.90) | ours"): ablations.table3,

@@ -88,7 +88,7 @@ class Adapter(WholeModule):
             replayed.forget()  # what was recorded to build is not needed to run
         self._enter = Entrance(self.method, setup.bad_input)
         self.state = State(self.method)
-        tensors, every = self.state.tensors, probe_interval(kind)
+        tensors, every = self.state.tensors, probe_interval(self.method)
         self.guard = Guard(tensors, self.device, setup.graphs) if setup.guard else None
         if setup.guard and tensors and every:
             self.state.recovery = Recovery(tensors, setup.num_classes, every)

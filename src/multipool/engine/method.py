@@ -106,7 +106,7 @@ class Method(ABC):
     normalises_by: ClassVar[str] = "source"  # whose statistics BatchNorm layers use: of STATISTICS
     reads_features: ClassVar[bool] = False  # the input of the model's last linear layer
     one_pass: ClassVar[bool] = False  # learns by :meth:`train` while it predicts
-    self_training: ClassVar[bool] = True  # learns from its own predictions, so it may collapse
+    self_training: bool = True  # learns from its own predictions, so it may collapse
     expensive: ClassVar[bool] = False  # a prediction takes many passes
     few_updates: ClassVar[bool] = False  # each counts: one that fails is tried once more
     fuses: ClassVar[bool] = False  # worth fused kernels: passes without a gradient, many times

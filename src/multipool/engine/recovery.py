@@ -17,7 +17,7 @@ CALM = 4  # times as long between two probes while all is well
 _GOOD, _PROBES, _NUMBERS = "guard.good.", "guard.probes", "guard.numbers"
 
 
-def probe_interval(method: type[Method]) -> int:
+def probe_interval(method: Method | type[Method]) -> int:
     """Return how many batches lie between two looks for a collapse; 0: it cannot collapse."""
     if not method.self_training:
         return 0

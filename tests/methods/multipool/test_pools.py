@@ -67,7 +67,7 @@ def test_the_pools_add_up(make_net, stream):
 
 
 def test_observers_hear_what_happened_to_the_pools(make_net, stream):
-    adapter, facts = adapt(make_net()), []
+    adapter, facts = adapt(make_net(), options={"update_every": 64}), []
     adapter.observe(facts.append)
     for x in stream(9):
         adapter(x)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from multipool.methods.multipool.events import Event
 from multipool.methods.multipool.records import saved, sound
+from multipool.methods.multipool.router import Router
 
 _NAMES = ("counts", "updates", "waiting", "events")
 KINDS = ("created", "recalled", "merged", "split")
@@ -26,6 +27,22 @@ class PoolInfo:
     share: float  # of the stream
     trust: float  # weight of its own statistics beside the source's
     bank: str  # name of its bank among the adapter's
+
+
+def listed(router: Router, trusts: Mapping[int, float]) -> list[PoolInfo]:
+    """Return what there is to know about each pool, in the order of their creation."""
+    return [
+        PoolInfo(
+            samples=int(router.samples[pool]),
+            created=int(router.created[pool]),
+            last_used=int(router.used[pool]),
+            active=pool == router.active,
+            share=float(router.samples[pool]) / max(1, int(router.numbers[0])),
+            trust=trusts[pool],
+            bank=f"bank{pool}",
+        )
+        for pool in sorted(router.alive.tolist(), key=lambda p: int(router.created[p]))
+    ]
 
 
 class Accounts:

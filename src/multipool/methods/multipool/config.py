@@ -19,6 +19,17 @@ class MultiPoolConfig:
     prior: float = 16.0  # samples that the source's statistics are worth, at a distance of 1
     likeness: float = 0.6  # correlation of samples of one class, where they come in runs
     rate: float = 0.05  # least share of the bank in each statistics update
-    young: int = 512  # samples below which a pool is updated whenever it is used
-    update_every: int = 128  # samples between two updates of an older pool
+    young: int = 256  # samples below which a pool is updated whenever it is used
+    update_every: int = 256  # samples between two updates of an older pool
     samples: int = 64  # asked of the bank at each update
+    lr: float = 0.0  # of learning by gradients where the stream is in random order; 0: none
+
+    def __post_init__(self) -> None:
+        least = {"most": 1, "width": 1, "samples": 2, "update_every": 1, "young": 0, "lr": 0}
+        for name, value in least.items():
+            if not getattr(self, name) >= value:
+                raise ValueError(
+                    f"multipool's {name} must be at least {value}, got {getattr(self, name)}"
+                )
+        if not 0 <= self.depth <= 1:
+            raise ValueError(f"multipool's depth must be between 0 and 1, got {self.depth}")

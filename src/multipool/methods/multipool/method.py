@@ -1,7 +1,4 @@
-"""multipool: a pool of samples and statistics for every domain that the stream has shown.
-
-Our own (no paper): on nearly every stream we tried, statistics decided more than learning.
-"""
+"""multipool, our own: a pool of samples and statistics for every domain of the stream."""
 
 from __future__ import annotations
 
@@ -17,20 +14,20 @@ from multipool.core import Retrieved
 from multipool.engine import Context, Kept, Prediction, Update
 from multipool.engine.bank import WatchedBank
 from multipool.engine.method import Record
-from multipool.methods.multipool.accounts import KINDS, Accounts, PoolInfo
+from multipool.methods.multipool.accounts import KINDS, Accounts, PoolInfo, listed
 from multipool.methods.multipool.answers import Answer, Routed
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.correlation import Correlation
-from multipool.methods.multipool.events import Event, fresh_pools
+from multipool.methods.multipool.events import Event, Route, fresh_pools
+from multipool.methods.multipool.learning import ENOUGH
 from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.pools import WINDOW
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats, Ints, distinct, effective_samples, trust
-from multipool.ops import uncertainty
+from multipool.ops import View, uncertainty
 from multipool.ops.host import Arriving, sent
 from multipool.ops.padding import filled
 
-_ENOUGH = 16  # images of a batch that say something about their domain by themselves
 _AT_ONCE = 8  # images after which a young pool is brought up to date
 
 
@@ -39,7 +36,8 @@ class MultiPool(PoolPasses):
 
     What images look like to the source model's early layers says which pool they belong to: a known
     one, whose statistics are back at once, or a new one; mixed domains are told apart image by
-    image. Statistics are renewed from the pool's bank; nothing is learned by gradients.
+    image. Statistics are renewed from the pool's bank. Nothing is learned by gradients unless
+    ``lr`` says so.
 
     Args:
         context: what the engine gives every method: network, random numbers, bank, source data.
@@ -61,20 +59,23 @@ class MultiPool(PoolPasses):
     self_training = False  # statistics cannot collapse
     few_updates = True
     fuses = True
+    view = View(reflect=True)
 
     def __init__(self, context: Context, config: MultiPoolConfig) -> None:
         super().__init__(context, config)
+        self.self_training = self.learning is not None
+        self.correlation = Correlation(config.most, self.num_classes)
         if self.branch is None:
             return
         most, width = config.most, self.projection.shape[1]
         self.router = Router(width, most, config.new, config.same, config.mixed)
         self.accounts = Accounts(most, self.num_classes)
-        self.correlation = Correlation(most, self.num_classes)
         self._pools = [self.bank] + [self.bank.twin() for _ in range(most - 1)]
 
     def keeps(self) -> Kept:
-        """Return the pools' statistics."""
-        return {} if self.branch is None else {"pools.statistics": self.own}
+        """Return the pools' statistics, and what was learned."""
+        kept: Kept = {} if self.learning is None else {"learning": self.learning}
+        return kept if self.branch is None else {**kept, "pools.statistics": self.own}
 
     def banks(self) -> dict[str, WatchedBank]:
         """Return the bank of each pool."""
@@ -84,13 +85,10 @@ class MultiPool(PoolPasses):
 
     def records(self) -> dict[str, Record]:
         """Return the router, what is counted, and how correlated the stream is."""
+        correlation: dict[str, Record] = {"correlation": self.correlation}
         if self.branch is None:
-            return {}
-        return {
-            "router": self.router,
-            "accounts": self.accounts,
-            "correlation": self.correlation,
-        }
+            return {} if self.learning is None else correlation
+        return {"router": self.router, "accounts": self.accounts, **correlation}
 
     def facts(self) -> dict[str, object]:
         """Return what happened to the pools so far, and how many there are."""
@@ -103,20 +101,8 @@ class MultiPool(PoolPasses):
         """Return the pools in the order of their creation."""
         if self.branch is None:
             return []
-        router = self.router
-        order = sorted(router.alive.tolist(), key=lambda p: int(router.created[p]))
-        return [
-            PoolInfo(
-                samples=int(router.samples[p]),
-                created=int(router.created[p]),
-                last_used=int(router.used[p]),
-                active=p == router.active,
-                share=float(router.samples[p]) / max(1, int(router.numbers[0])),
-                trust=self._trust(p, self.accounts.counts[p], router),
-                bank=f"bank{p}",
-            )
-            for p in order
-        ]
+        trusts = {p: self._known_trust(p, self.router) for p in self.router.alive.tolist()}
+        return listed(self.router, trusts)
 
     # Predicting ---------------------------------------------------------------------------------
 
@@ -172,9 +158,9 @@ class MultiPool(PoolPasses):
     ) -> Answer:
         """Return the answer, that of young pools with statistics that know these images too."""
         found = answer.logits
-        for pool in distinct(pools) if len(pools) >= _ENOUGH else ():
+        for pool in distinct(pools) if len(pools) >= ENOUGH else ():
             rows = np.flatnonzero(pools == pool)
-            if len(rows) < _ENOUGH or not self._is_young(pool, fresh):
+            if len(rows) < ENOUGH or not self._is_young(pool, fresh):
                 continue
             known = answer.on_host.wait().argmax(dim=1)[torch.from_numpy(rows)]
             again = self._of_young(images, rows, known, pool, pool in fresh, router)
@@ -213,20 +199,33 @@ class MultiPool(PoolPasses):
     # Learning -----------------------------------------------------------------------------------
 
     def learn(self, images: Tensor, prediction: Prediction) -> Iterator[Update]:
-        """Give the images to their pools; update the statistics of those that are due."""
-        if not isinstance(prediction, Routed) or prediction.route is None:
-            return
+        """Give the images to their pools, update those that are due; learn, if asked to."""
+        pools = np.zeros(len(images), dtype=np.int64)
+        if isinstance(prediction, Routed) and prediction.route is not None:
+            pools = prediction.route.pools
+            yield from self._sort_in(images, prediction, prediction.route)
+        elif self.learning is not None:
+            self._correlate(prediction, pools)
+        if self.learning and (length := self.learning.length(pools, self.correlation.degree)):
+            yield partial(self.teach, images, length)
+
+    def teach(self, images: Tensor, length: float) -> Tensor:
+        """Take a step of this ``length``, 0 to 1, on a batch."""
+        return self.learn_pass(images, self.augmented(images), self._numbers(length)[0])[0]
+
+    def _sort_in(self, images: Tensor, prediction: Routed, route: Route) -> Iterator[Update]:
+        """Let the pools be what routing made them, and take the images in."""
         assert prediction.router is not None  # made together with the route
         self.router.take(prediction.router)
-        for event in prediction.route.events:
+        for event in route.events:
             self._follow(event)
-        pools, prediction = prediction.route.pools, prediction.labelled()
-        assert prediction.labels is not None
-        labels = prediction.labels.numpy()
-        self._correlate(prediction, pools)
+        pools, known = route.pools, prediction.labelled()
+        assert known.labels is not None
+        labels = known.labels.numpy()
+        self._correlate(known, pools)
         for pool in distinct(pools):
             rows = np.flatnonzero(pools == pool)
-            self._offer(pool, images, prediction, rows)
+            self._offer(pool, images, known, rows)
             self.accounts.add(pool, labels[rows])
             due = _AT_ONCE if self._is_young(pool, set()) else self.config.update_every
             if self.accounts.waiting[pool] >= due:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from multipool.engine import Context, Method, tensor_pass
 from multipool.methods.multipool.config import MultiPoolConfig
+from multipool.methods.multipool.learning import Learning
 from multipool.methods.multipool.rules import projection
 from multipool.methods.multipool.statistics import EachImage, moving, with_statistics
 from multipool.ops import Group, frozen
@@ -27,11 +28,18 @@ class PoolPasses(Method, ABC):
 
     def __init__(self, context: Context, config: MultiPoolConfig) -> None:
         super().__init__(context, config)
-        self.branch = self.network.source if self.network.has_statistics else None
-        if self.branch is None:  # no statistics to keep: the source model answers
+        source = self.network.source
+        self.learning: Learning | None = None
+        if source is not None and config.lr > 0:
+            self.learning = Learning(source, self.num_classes, config.lr)
+        self.branch = source if self.network.has_statistics else None
+        if self.branch is None:  # no statistics to keep
             return
         self.home = self.branch.statistics.clone()  # (S,)
-        self.live = self.branch.copy()  # the statistics of the pass under way
+        self.live = self.home.clone()  # the statistics of the pass under way
+        # Its affine parameters, with the source's statistics.
+        self.student = self.branch if self.learning is None else self.learning.student
+        self.living = with_statistics(self.student, self.live)
         self.own = self.home.repeat(config.most, 1)  # (P, S)
         layers = self.branch.layers
         known = [i for i, layer in enumerate(layers) if len(layer.mean) > 0]
@@ -43,8 +51,16 @@ class PoolPasses(Method, ABC):
 
     @tensor_pass
     def plain_pass(self, images: Tensor) -> tuple[Tensor, ...]:
-        """Predict with a model that has nothing to normalise."""
-        return (self.network.plain(images),)
+        """Predict with a model that keeps no statistics."""
+        if self.learning is None:
+            return (self.network.plain(images),)
+        return tuple(self.network.run(Group(images, self.learning.student, frozen)))
+
+    @tensor_pass
+    def learn_pass(self, images: Tensor, view: Tensor, length: Tensor) -> tuple[Tensor, ...]:
+        """Take one step on images and their ``view``; ``length`` of it, 0 to 1."""
+        assert self.learning is not None
+        return (self.learning.step(self.network, images, view, length),)
 
     @tensor_pass
     def describe_pass(self, images: Tensor) -> tuple[Tensor, ...]:
@@ -60,20 +76,19 @@ class PoolPasses(Method, ABC):
     @tensor_pass
     def one_pool_pass(self, images: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
         """Predict a batch of one pool; ``numbers``: the pool, and the weight of its statistics."""
-        if numbers.is_cuda:
+        if self.beside_host:
             own, share = self.own.index_select(0, numbers[:1].long())[0], numbers[1]
-            torch.lerp(self.home, own, share, out=self.live.statistics)
+            torch.lerp(self.home, own, share, out=self.live)
         else:  # the same in fewer steps, for images that come alone
             pool, weight = numbers.tolist()
-            torch.lerp(self.home, self.own[int(pool)], weight, out=self.live.statistics)
-        return tuple(self.network.run(Group(images, self.live, frozen)))
+            torch.lerp(self.home, self.own[int(pool)], weight, out=self.live)
+        return tuple(self.network.run(Group(images, self.living, frozen)))
 
     @tensor_pass
     def pools_pass(self, images: Tensor, pools: Tensor, shares: Tensor) -> tuple[Tensor, ...]:
         """Predict a batch of several ``pools`` ``(B,)``, each image with its own statistics."""
         mixed = torch.lerp(self.home, self.own, shares[:, None])  # (P, S)
-        assert self.branch is not None
-        layers = with_statistics(self.branch, mixed.index_select(0, pools))
+        layers = with_statistics(self.student, mixed.index_select(0, pools))
         return tuple(self.network.run(Group(images, layers, EachImage())))
 
     @tensor_pass
@@ -85,8 +100,7 @@ class PoolPasses(Method, ABC):
         ``weights`` ``(B,)`` of the images; ``numbers``: the weight of the pool's statistics
         ``own`` ``(S,)`` beside the source's, and that of the images in them.
         """
-        assert self.branch is not None
-        layers, policy = moving(self.branch, own.clone(), numbers[0], numbers[1], weights)
+        layers, policy = moving(self.student, own.clone(), numbers[0], numbers[1], weights)
         return tuple(self.network.run(Group(images, layers, policy)))
 
     @tensor_pass
@@ -98,11 +112,10 @@ class PoolPasses(Method, ABC):
         ``numbers``: the pool, the weight of its statistics beside the source's, and that of the
         images in them; ``weights`` ``(B,)`` of the images, None: all alike.
         """
-        assert self.branch is not None
         pool = numbers[:1].long()
         before = self.own.index_select(0, pool)[0]
         own = before.clone()
-        layers, policy = moving(self.branch, own, numbers[1], numbers[2], weights)
+        layers, policy = moving(self.student, own, numbers[1], numbers[2], weights)
         self.network.run(Group(images, layers, policy))
         self.own.index_copy_(0, pool, own[None])
         return ((own - before).square().mean(),)

@@ -1,0 +1,116 @@
+"""What multipool learns if it is asked to: by hand, and where it does not."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from multipool.core import numpy_generator, torch_generator
+from multipool.methods import adapt, load
+from multipool.methods.multipool.learning import Learning
+from multipool.ops import Network, View
+
+SEED, LR = 3, {"lr": 0.004}
+
+
+def cross_entropy(p, z):
+    return -(p * z.log_softmax(1)).sum(1)
+
+
+def literal_step(net, average, x, view, length):
+    """Take the step that learning.py describes with torch's own Adam; return the average."""
+    affine = [p for m in net.modules() if isinstance(m, nn.BatchNorm2d) for p in (m.weight, m.bias)]
+    start = [p.detach().clone() for p in affine]
+    z, again = net(x), net(view)
+    p = z.softmax(1).detach()
+    diversity = 1 - torch.cosine_similarity(average[None], p, dim=1)
+    diversity = (diversity - diversity.min()) / (diversity.max() - diversity.min())
+    certainty = (p * p.log()).sum(1)
+    certainty = (certainty - certainty.min()) / (certainty.max() - certainty.min())
+    w = torch.exp(3 * diversity * certainty) * (diversity >= diversity.mean())
+    q = z.softmax(1).clamp(max=0.99)
+    ratio = -(q * torch.log(q / (1 - q) + 1e-5)).sum(1)
+    both = 0.5 * cross_entropy(z.softmax(1), again) + 0.5 * cross_entropy(again.softmax(1), z)
+    optimizer = torch.optim.Adam(affine, lr=LR["lr"])
+    (w * (ratio + both)).mean().backward()
+    optimizer.step()
+    with torch.no_grad():
+        for now, old in zip(affine, start, strict=True):
+            moved = old + length * (now - old)
+            now.copy_(0.99 * moved + 0.01 * old)
+    return torch.cat([p.detach().flatten() for p in affine]), 0.9 * average + 0.1 * p.mean(0)
+
+
+@pytest.mark.parametrize("length", [1.0, 0.3])
+def test_one_step_by_hand(make_net, make_images, batch_copy, length):
+    network, x = Network(make_net(), num_classes=5), make_images(32, seed=4)
+    learning = Learning(network.source, 5, LR["lr"])
+    view = View(reflect=True)(x, numpy_generator(SEED, "v"), torch_generator(SEED))
+    net, _ = batch_copy(make_net())
+    expected, average = literal_step(net, torch.full((5,), 0.2), x, view, length)
+    learning.step(network, x, view, torch.tensor(length))
+    torch.testing.assert_close(learning.state["affine"], expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(learning.state["average"], average)
+    assert not torch.equal(learning.state["affine"], network.source.affine)
+
+
+def test_how_long_a_step_is(make_net):
+    learning = Learning(Network(make_net(), num_classes=5).source, 5, 0.1)
+    one, many = np.zeros(16, dtype=np.int64), np.arange(16)
+    assert learning.length(one, 0.0) == 1.0
+    assert learning.length(one, 0.75) == 0.25
+    assert learning.length(one, 0.96) == 0.0  # classes come in runs
+    assert learning.length(one[:15], 0.0) == 0.0  # too few for statistics of their own
+    assert learning.length(many, 0.0) == 0.0  # of several domains
+
+
+def test_it_learns_in_random_order_and_answers_with_what_it_learned(make_net, make_images):
+    plain, learns = adapt(make_net(), seed=SEED), adapt(make_net(), options=LR, seed=SEED)
+    for adapter in (plain, learns):
+        adapter.method.correlation.sums = np.array([1000.0, 0.0])  # known to be in random order
+    x = [make_images(64, seed=t) for t in range(6)]
+    assert torch.equal(plain(x[0]), learns(x[0]))  # nothing is learned before the first answer
+    source = learns.network.source.affine
+    assert not torch.equal(learns.method.student.affine, source)
+    assert plain.method.student is plain.network.source
+    for images in x[1:]:
+        before, after = plain(images), learns(images)
+    assert not torch.equal(before, after)
+    assert (learns.method.student.affine - source).abs().max() < 6 * LR["lr"]
+
+
+def test_runs_of_one_class_teach_nothing(make_net, make_images):
+    adapter = adapt(make_net(), options=LR, seed=SEED)
+    adapter.method.correlation.sums = np.array([1e6, 1e6])
+    for t in range(4):
+        adapter(make_images(64, seed=t))
+    assert torch.equal(adapter.method.student.affine, adapter.network.source.affine)
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_saved_and_resumed(tmp_path, make_net, make_images, norm):
+    net = make_net()
+    if norm == "group":
+        for name in ("bn1", "bn2", "bn3"):
+            setattr(net, name, nn.GroupNorm(1, getattr(net, name).num_features))
+    whole = adapt(net, options=LR, seed=SEED, num_classes=5)
+    whole.method.correlation.sums = np.array([1000.0, 0.0])
+    x = [make_images(32, seed=t) for t in range(6)]
+    for images in x[:3]:
+        whole(images)
+    whole.save(tmp_path / "state.safetensors")
+    again = load(tmp_path / "state.safetensors", net)
+    for images in x[3:]:
+        assert torch.equal(whole(images), again(images))
+    state, resumed = whole.state_dict(), again.state_dict()
+    assert all(torch.equal(state[name], resumed[name]) for name in state)
+    moved = state["learning.affine"] - whole.network.source.affine
+    assert moved.abs().max() > LR["lr"]
+
+
+@pytest.mark.parametrize(
+    "option", [{"lr": -1.0}, {"most": 0}, {"depth": 1.5}, {"lr": float("nan")}]
+)
+def test_bad_options_are_refused(make_net, option):
+    with pytest.raises(ValueError, match=f"multipool's {next(iter(option))} must be"):
+        adapt(make_net(), options=option)
