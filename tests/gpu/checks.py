@@ -252,6 +252,10 @@ for _norm in [norm for norm in NORMS if norm != "BatchNorm"]:
         CHECKS[f"half precision, {_norm}: {_name}"] = partial(check_half, _name, _norm)
 _views = {"confidence": 1.0, "views": 4}
 CHECKS["graphs on and off: cotta, with views"] = partial(check_graphs, "cotta", None, (64,), _views)
+for _norm in ("BatchNorm", "GroupNorm"):
+    CHECKS[f"graphs on and off, {_norm}: multipool, learning"] = partial(
+        check_graphs, "multipool", None, (64,), {"lr": 0.004}, norm=_norm
+    )
 for _name in METHODS:
     CHECKS[f"copied: {_name}"] = partial(check_copied, _name)
     CHECKS[f"half precision: {_name}"] = partial(check_half, _name)
