@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+sys.path.insert(0, str(Path(__file__).parent))  # the files here share follow.py
+
 ROOT = Path(__file__).resolve().parents[2]
 _NEEDED = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "src", "examples")
 _OFFLINE = ("--quiet", "--disable-pip-version-check", "--no-index", "--no-deps")
@@ -65,6 +67,12 @@ def make_environment(home: Path, wheel: Path) -> Environment:
     # Last on the path, and without its .pth files: an editable install there is not seen.
     (there / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return Environment(home)
+
+
+@pytest.fixture
+def environment_at():
+    """Return what runs programs in the environment of a folder."""
+    return Environment
 
 
 @pytest.fixture

@@ -1,4 +1,8 @@
-"""*Start* and *Extend* followed word for word, with the wheel, in an empty environment."""
+"""*Start* and *Extend* followed word for word, with the wheel, in an environment of its own.
+
+What the wheel depends on is lent by the present environment, so that no test needs a network;
+``test_empty.py`` installs everything.
+"""
 
 from __future__ import annotations
 
@@ -8,56 +12,13 @@ import sys
 import tomllib
 from pathlib import Path
 
+import follow
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-
-
-def blocks(page):
-    """Return the code of a page: its language ("" for commands) and its text."""
-    return BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
-
-
-def commands(page):
-    """Return the commands of a page, a line each."""
-    lines = [line for kind, text in blocks(page) if kind == "" for line in text.splitlines()]
-    return [line for line in lines if line.startswith(("multipool ", "pip "))]
-
-
-def shown(page):
-    """Return the results that a page shows, a line each."""
-    return [line for kind, text in blocks(page) if kind == "text" for line in text.splitlines()]
-
-
-def has(printed, line, slack=1.5):
-    """Tell whether a line was printed; its numbers may be off by so much."""
-    wanted, pattern = _split(line)
-    found = [_split(other) for other in printed.splitlines()]
-    return any(
-        words == pattern and all(abs(a - b) <= slack for a, b in zip(numbers, wanted, strict=True))
-        for numbers, words in found
-    )
-
-
-def _split(line):
-    """Return the numbers of a line, and its words without spaces."""
-    number = r"[-+−]?\d+(?:\.\d+)?"
-    values = [float(text.replace("−", "-")) for text in re.findall(number, line)]
-    return values, re.sub(number, "#", line).split()
-
-
-def python(page):
-    """Return all Python of a page as one program, as a reader would type it."""
-    return "\n".join(text for kind, text in blocks(page) if kind == "python")
+from follow import ROOT, blocks, commands, has, python
 
 
 def test_what_install_says_to_check_works(release, tmp_path):
-    _, environment = release()
-    checks = [line for line in commands("start/install.md") if line.startswith("multipool ")]
-    assert len(checks) == 2
-    for line in checks:
-        assert environment.run(*line.split(), cwd=tmp_path)
+    follow.check_install(release()[1], tmp_path)
 
 
 def test_install_names_the_small_torch_first_and_extras_that_exist():
@@ -72,30 +33,11 @@ def test_install_names_the_small_torch_first_and_extras_that_exist():
 
 
 def test_five_minutes_gives_what_it_says(release, tmp_path):
-    _, environment = release()
-    first, second = commands("start/five-minutes.md")
-    said = environment.run(*first.split(), cwd=tmp_path)
-    said += environment.run(environment.python, "-c", python("start/five-minutes.md"), cwd=tmp_path)
-    assert (tmp_path / "state.safetensors").is_file()
-    said += environment.run(*second.split(), cwd=tmp_path)
-    assert (tmp_path / "small-demo" / "report.html").is_file()
-    results = shown("start/five-minutes.md")
-    assert len(results) == 8
-    for line in results:
-        assert has(said, line, slack=6 if "of 600" in line else 1.5), f"{line}\n{said}"
+    follow.five_minutes(release()[1], tmp_path)
 
 
 def test_your_pictures_gives_what_it_says(release, tmp_path):
-    _, environment = release()
-    (code,) = (text for kind, text in blocks("start/your-pictures.md") if kind == "python")
-    environment.run(environment.python, "-c", code, cwd=tmp_path)
-    first = commands("start/your-pictures.md")[0]
-    said = environment.run(*first.split(), cwd=tmp_path)
-    results = shown("start/your-pictures.md")
-    assert len(results) == 3
-    for line in results:
-        assert has(said, line), f"{line}\n{said}"
-    assert len((tmp_path / "answers.csv").read_text().splitlines()) == 401
+    follow.your_pictures(release()[1], tmp_path)
 
 
 @pytest.mark.slow
