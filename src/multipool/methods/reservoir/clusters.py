@@ -42,7 +42,7 @@ class Clusters:
         self.most, self._share = most, buffer // most
         self.offsets = source.new_zeros(most, len(source))
         self.styles = source.new_zeros(self._share * most, len(source))
-        self.counts = torch.tensor([1, 0, 0])
+        self.counts = torch.tensor([1, 0, 0], device=source.device)
         self._optimizer = FlatAdam(self.offsets.view(-1), _RATE)
 
     @property
