@@ -19,8 +19,8 @@ class MultiPoolConfig:
     prior: float = 16.0  # samples that the source's statistics are worth, at a distance of 1
     likeness: float = 0.6  # correlation of samples of one class, where they come in runs
     rate: float = 0.05  # least share of the bank in each statistics update
-    young: int = 256  # samples below which a pool is updated whenever it is used
-    update_every: int = 256  # samples between two updates of an older pool
+    young: int = 512  # samples below which a pool is updated whenever it is used
+    update_every: int = 128  # samples between two updates of an older pool
     samples: int = 64  # asked of the bank at each update
     lr: float = 0.0  # of learning by gradients where the stream is in random order; 0: none
 
