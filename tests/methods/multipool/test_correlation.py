@@ -99,3 +99,27 @@ def test_a_forgotten_pool_begins_anew():
     assert not found.means[0].any()
     assert found.weights[0] == 0
     assert found.owner[0] == -1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_image_is_taken_as_a_batch_of_one(seed):
+    rng = np.random.default_rng(seed)
+    one, other = Correlation(3, 7), Correlation(3, 7)
+    for t in range(200):
+        prediction = rng.dirichlet(np.full(7, 0.3))[None]
+        pools = np.array([int(rng.integers(3))])
+        if t % 50 == 49:
+            for both in (one, other):
+                both.forget(int(pools[0]))
+        one.add(prediction, pools)
+        weights = min(other.weights[pools[0]], 1000.0) + 1
+        means = other.means.copy()
+        means[pools[0]] += (prediction[0] - means[pools[0]]) * 1 / weights
+        rows, owners = np.vstack([other.last, prediction]), np.append(other.owner, pools)
+        gaps = np.where((owners >= 0)[:, None], rows - means[owners], 0.0)
+        found = np.array([np.vdot(gaps[1:], gaps[1:]), np.vdot(gaps[:-1], gaps[1:])])
+        other.sums = other.sums * (1 - 1 / 1000.0) + found
+        other.means, other.weights[pools[0]] = means, weights
+        other.last, other.owner = rows[-1], owners[-1:]
+        saved, expected = one.state_dict(), other.state_dict()
+        assert all(torch.equal(saved[name], expected[name]) for name in expected)

@@ -39,6 +39,9 @@ class Correlation:
 
     def add(self, predictions: Floats, pools: Ints) -> None:
         """Take probabilities ``(B, L)`` in stream order, and the pool of each."""
+        if len(pools) == 1:
+            self._add_one(predictions[0], int(pools[0]))
+            return
         for pool in distinct(pools):
             mine = predictions[pools == pool]
             self.weights[pool] = min(self.weights[pool], _MEMORY) + len(mine)
@@ -50,6 +53,17 @@ class Correlation:
         found = [np.vdot(gaps[1:], gaps[1:]), np.vdot(gaps[:-1], gaps[1:])]
         self.sums = self.sums * (1 - 1 / _MEMORY) ** len(pools) + np.array(found)
         self.last, self.owner = rows[-1], owners[-1:]
+
+    def _add_one(self, prediction: Floats, pool: int) -> None:
+        """Do the same for one image ``(L,)``, in fewer steps."""
+        self.weights[pool] = min(self.weights[pool], _MEMORY) + 1
+        mean, owner = self.means[pool], int(self.owner[0])
+        mean += (prediction - mean) / self.weights[pool]
+        gap = prediction - mean
+        before = self.last - self.means[owner] if owner >= 0 else np.zeros(len(gap))
+        found = [np.vdot(gap, gap), np.vdot(before, gap)]
+        self.sums = self.sums * (1 - 1 / _MEMORY) + np.array(found)
+        self.last, self.owner = prediction, np.array([pool])
 
     def forget(self, pool: int) -> None:
         """Let the place of a pool be taken by another."""
