@@ -52,7 +52,10 @@ def test_the_version_is_printed(call):
         (["nope"], ["unknown command 'nope'", "demo", "run"]),
         (["--nope"], ["unknown option '--nope'", "--help"]),
         (["run", "--nope"], ["unknown option '--nope'", "--dataset", "--memory"]),
-        (["run", "--seed", "x"], ["--seed", "integer", "multipool run --help"]),
+        (["run", "--seed", "x"], ["--seed must be a whole number, got 'x'"]),
+        (["run", "--seed=x"], ["--seed must be a whole number, got 'x'"]),
+        (["run", "--gamma", "x"], ["--gamma must be a number, got 'x'"]),
+        (["demo", "--images", "0"], ["--images must be a whole number of at least 1, got 0"]),
         (["run", "extra"], ["extra", "multipool run --help"]),
         (["run", "--dataset", "nope"], ["unknown dataset 'nope'", "shapes-c", "cifar100-c"]),
         (["run", "--method", "nope"], ["unknown method 'nope'", "rotta", "petta"]),
@@ -106,6 +109,19 @@ def test_a_full_disk_is_told_in_one_line(call, monkeypatch):
     monkeypatch.setattr(module, "report", fail)
     code, _, err = call("report", "somewhere")
     assert (code, err) == (1, "error: No space left on device: page.html\n")
+
+
+def test_a_command_without_its_packages_says_which_to_install(call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)  # as if it were not installed
+    for name in [
+        n for n in sys.modules if n.startswith(("multipool.cli.serve", "multipool.serve"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    code, out, err = call("serve")
+    assert (code, out) == (2, "")
+    assert err == (
+        "error: multipool serve needs uvicorn; install it with pip install 'multipool[serve]'\n"
+    )
 
 
 @pytest.mark.parametrize(

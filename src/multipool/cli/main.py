@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -107,7 +108,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
     except _ClickException as error:
-        code = _fail(_sentence(error))
+        code = _fail(_sentence(error, given))
     except (ValueError, FileNotFoundError) as error:
         if os.environ.get("MULTIPOOL_TRACEBACK"):
             raise
@@ -136,7 +137,7 @@ def _fail(sentence: str) -> int:
     return 2
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: Exception, given: Sequence[str]) -> str:
     """Return what is wrong with a call, naming the choices where there are some."""
     from multipool.core import unknown
 
@@ -150,16 +151,37 @@ def _sentence(error: Exception) -> str:
         commands = list(getattr(context.command, "commands", {})) if context else []
         name = text.split("'")[1] if "'" in text else ""
         return str(unknown("command", name, commands or COMMANDS))
+    if told := _number(text, getattr(getattr(error, "param", None), "opts", ()), given):
+        return told
     if isinstance(error, _UsageError) and context is not None:
         return f"{text.rstrip('.')}; '{context.command_path} --help' shows the options"
     return text
+
+
+def _number(text: str, flags: Sequence[str], given: Sequence[str]) -> str:
+    """Return what is wrong with a number, in our words; empty if it is something else.
+
+    What typer says differs from version to version, and not all versions say what came.
+
+    >>> _number("'x' is not a valid integer", ["--seed"], ["run", "--seed=x"])
+    "--seed must be a whole number, got 'x'"
+    """
+    words = [part for word in given for part in word.split("=", 1)]  # --seed=x is --seed x
+    came = [value for flag, value in zip(words, words[1:], strict=False) if flag in flags]
+    kind = re.search(r"\bvalid (integer|float|number)\b", text)
+    if kind is None or not came:
+        return ""
+    return f"{flags[0]} must be a {'whole ' * (kind[1] == 'integer')}number, got {came[-1]!r}"
 
 
 def _with_option(sentence: str, given: Sequence[str]) -> str:
     """Return a library's sentence about ``batch_size`` as one about ``--batch-size``."""
     command: Any = typer.main.get_command(app)
     for word in given:
-        inner = command.get_command(None, word) if hasattr(command, "get_command") else None
+        try:
+            inner = command.get_command(None, word) if hasattr(command, "get_command") else None
+        except ValueError:  # it cannot be imported, which is what the sentence says
+            return sentence
         if inner is None:
             break
         command = inner

@@ -29,7 +29,9 @@ def read_class_list(path: str | Path | None) -> ClassList | None:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise FileNotFoundError(f"no readable list of classes at {path}") from None
+        raise FileNotFoundError(
+            f"no readable list of classes at {path}; it must be a text file, one class a line"
+        ) from None
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     numbered = [re.fullmatch(r"([0-9]{1,9})\s+(\S.*)", line) for line in lines]
     if lines and all(numbered):

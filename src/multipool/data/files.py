@@ -139,7 +139,9 @@ def class_folders(
         names += [f"{place}/{name}" for name in found]
         labels += [index[folder]] * len(found)
     if not names:
-        raise FileNotFoundError(f"{root} has no images in class folders")
+        raise FileNotFoundError(
+            f"{root} has no images in class folders; it must hold <class>/<image>"
+        )
     return FileImages(root, names, np.asarray(labels, dtype=np.int64), framing)
 
 

@@ -17,7 +17,10 @@ def data_folder(chosen: str | Path | None, dataset: str) -> Path:
         )
     folder = Path(place).expanduser()
     if not folder.is_dir():
-        raise FileNotFoundError(f"the data folder {folder} of {dataset} is not a folder")
+        raise FileNotFoundError(
+            f"{folder} is not a folder; --data-dir, data_dir= or MULTIPOOL_DATA must name the one "
+            f"with the data of {dataset!r}"
+        )
     return folder
 
 

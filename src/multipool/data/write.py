@@ -146,7 +146,7 @@ def copy_folder(
         raise ValueError(f"size must be one of {known}, got {size}")
     root = Path(images)
     if not root.is_dir():
-        raise FileNotFoundError(f"no folder with class folders at {root}")
+        raise FileNotFoundError(f"no folder at {root}; it must hold <class>/<image>")
     files = class_folders(root, folders(root), Framing(size, 256 if size == 224 else size))
 
     def read(row: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:

@@ -66,6 +66,8 @@ def demo(
 
     ``show`` is called with a run's name, its number, the number of runs, and its progress.
     """
+    if per_domain < 1:
+        raise ValueError(f"images must be a whole number of at least 1, got {per_domain}")
     out = Path(out)
     loader = Loader()
     runs: list[Result] = []
