@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 
 from multipool.core import (
@@ -139,3 +140,16 @@ def test_the_umask_says_who_may_read_a_file_and_private_ones_are_the_owners(tmp_
 def test_names_that_are_no_text_can_be_written(tmp_path):
     write_text(tmp_path / "a.txt", os.fsdecode(b"caf\xe9"))
     assert (tmp_path / "a.txt").read_text() == "caf\\udce9"
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.uint8, torch.bool])
+def test_a_file_of_tensors_is_the_one_that_safetensors_writes(tmp_path, kind):
+    values = torch.arange(12).reshape(3, 4).to(kind)
+    tensors = {"b": values.t(), "a": values, "none": values[:0], "one": values[1, 1]}
+    write_tensors(tmp_path / "ours.safetensors", tensors, {"by": "us"})
+    whole = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
+    expected = safetensors.torch.save(whole, metadata={"by": "us"})
+    assert (tmp_path / "ours.safetensors").read_bytes() == expected
+    found, metadata = read_tensors(tmp_path / "ours.safetensors")
+    assert metadata == {"by": "us"}
+    assert all(torch.equal(found[name], tensors[name]) for name in tensors)

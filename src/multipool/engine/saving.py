@@ -23,10 +23,18 @@ def digest(tensors: Mapping[str, Tensor], words: str = "") -> str:
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu()
         total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        total.update(_bytes(tensor))
+    return total.hexdigest()
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    """Return the values of a tensor on the CPU, in row order."""
+    try:
+        return tensor.numpy().tobytes()
+    except TypeError:  # of a type that numpy lacks, like bfloat16
         # A fresh row: one element may have any stride, and only stride 1 can be read as bytes.
         row = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.reshape(-1))
-        total.update(row.view(torch.uint8).numpy().tobytes())
-    return total.hexdigest()
+        return row.view(torch.uint8).numpy().tobytes()
 
 
 def write_state(path: str | Path, state: Mapping[str, Tensor], recipe: Mapping[str, Any]) -> None:
