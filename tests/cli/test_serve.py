@@ -13,7 +13,8 @@ import pytest
         (["--weights", "nope.safetensors"], ["nope.safetensors"]),
         (["--set", "nope=1"], ["nope"]),
         (["--method", "petta"], ["needs source data"]),
-        (["--image-size", "x"], ["--image-size"]),
+        (["--image-size", "x"], ["--image-size must be a whole number, got 'x'"]),
+        (["--port", "99999"], ["--port must be 0 to 65535, got 99999"]),
     ],
 )
 def test_what_cannot_be_served_is_said_in_a_sentence(call, tmp_path, args, words):

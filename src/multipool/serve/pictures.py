@@ -9,7 +9,7 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from multipool.serve.refusal import Refusal, bad, shown
+from multipool.serve.refusal import Refusal, bad
 
 FORMATS = ("JPEG", "PNG")
 
@@ -38,7 +38,8 @@ def read_picture(data: bytes, size: tuple[int, int, int], max_pixels: int) -> Te
     except Image.DecompressionBombError:
         raise Refusal(413, f"a picture may have {max_pixels} pixels, got far more") from None
     except Exception as error:  # damaged files make the decoders raise nearly anything
-        raise bad(f"the picture is no readable JPEG or PNG: {shown(str(error))}") from None
+        found = type(error).__name__  # its text names objects of this program
+        raise bad(f"the picture is no readable JPEG or PNG ({found})") from None
     if picture.size != (width, height):
         picture = ImageOps.fit(picture, (width, height), Image.Resampling.BILINEAR)
     flat = torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8)

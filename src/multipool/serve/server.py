@@ -39,6 +39,10 @@ class Listening:
     token_file: Path | None = None
     log_requests: bool = False
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise ValueError(f"port must be 0 to 65535, got {self.port}")
+
     def access(self) -> Access:
         """Return who may ask; other machines only with a token."""
         if self.token_file is None:

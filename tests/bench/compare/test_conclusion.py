@@ -13,8 +13,8 @@ def test_the_sentence_names_the_smallest_mean_the_worst_case_and_the_next():
     }
     assert conclude(standings(errors, "source")) == (
         "Use multipool: over 2 kinds of stream it errs 0.25 points more than the best of each on "
-        "average and 0.50 points at worst (b); next is bn with 1.00 and 2.00. It was worse than "
-        "the source model nowhere."
+        "average and 0.50 points at worst (b); next is bn with 1.00 and 2.00. It was nowhere "
+        "worse than the source model."
     )
 
 
@@ -33,7 +33,7 @@ def test_what_speaks_against_the_winner_is_said():
     told = conclude(standings(errors, "source"))
     assert told.startswith("Use bn: over 3 kinds")
     assert "worse than the source model in 1 of 3, by at most 5.00 points" in told
-    assert told.endswith("The smallest worst case has rotta: 4.00 points (c).")
+    assert told.endswith("The smallest worst case is that of rotta: 4.00 points (c).")
 
 
 def test_a_method_left_out_of_a_column_is_not_recommended():

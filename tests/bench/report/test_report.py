@@ -105,6 +105,15 @@ def test_the_page_shows_what_the_runs_measured(folder, reader):
     assert "A <b>title</b>" in text  # escaped in the page, text to its reader
 
 
+def test_a_column_without_a_number_is_left_out(folder, tmp_path):
+    both = (folder / "report.html").read_text(encoding="utf-8")
+    assert all(f">{title}</th>" in both for title in ("std", "against single", "restored"))
+    shutil.copytree(folder / "source-None-0", tmp_path / "one")
+    alone = report(tmp_path).read_text(encoding="utf-8")
+    assert not [title for title in ("std", "against single") if f">{title}</th>" in alone]
+    assert ">error %</th>" in alone
+
+
 def test_every_figure_comes_as_png_svg_and_csv(folder):
     figures = folder / "figures"
     names = {path.stem for path in figures.iterdir()}

@@ -112,7 +112,7 @@ def conclude(
     told += "." + _against_source(first, most)
     safest = min(weighed, key=lambda standing: standing.worst)
     if safest.worst < first.worst:
-        told += f" The smallest worst case has {safest.row}: {points(safest.worst)}"
+        told += f" The smallest worst case is that of {safest.row}: {points(safest.worst)}"
         told += f" ({names.get(safest.worst_column, safest.worst_column)})."
     return told
 
@@ -130,7 +130,7 @@ def _against_source(standing: Standing, columns: int) -> str:
     if standing.worse is None or standing.excess is None:
         return ""
     if standing.worse == 0:
-        return " It was worse than the source model nowhere."
+        return " It was nowhere worse than the source model."
     return (
         f" It was worse than the source model in {standing.worse} of {columns}, "
         f"by at most {points(standing.excess)}."

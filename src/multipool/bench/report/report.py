@@ -110,14 +110,24 @@ def _summary(section: Section) -> str:
         "memory µs/sample",
         "updates",
     ]
-    head = [page.head("method", word=True), page.head("memory", word=True)]
+    head = [page.head("memory", word=True)]
     head += [page.head(title) for title in [*titles, "skipped", "restored", "seeds"]]
+    cells = [_summary_cells(section, row) for row in section.rows]
+    # A column without a number only pushes the others off the screen.
+    kept = [i for i in range(len(head)) if any(row[i] != page.cell("–") for row in cells)]
     least = min(row.mean for row in section.rows)
-    return page.table(head, [_summary_row(section, row, least) for row in section.rows])
+    rows = [
+        page.row(
+            f"{row.method} ({row.variant})" if row.variant else row.method,
+            [found[i] for i in kept],
+            best=row.mean == least,
+        )
+        for row, found in zip(section.rows, cells, strict=True)
+    ]
+    return page.table([page.head("method", word=True), *(head[i] for i in kept)], rows)
 
 
-def _summary_row(section: Section, row: Row, least: float) -> str:
-    name = f"{row.method} ({row.variant})" if row.variant else row.method
+def _summary_cells(section: Section, row: Row) -> list[str]:
     cells = [page.cell(row.memory, "word"), page.cell(f"{row.mean:.2f}")]
     cells.append(page.cell(number(row.std)))
     if _undecoded_title(section):
@@ -129,7 +139,7 @@ def _summary_row(section: Section, row: Row, least: float) -> str:
     for count in ("updates", "skipped", "restored"):
         cells.append(page.cell(str(sum(run.counts.get(count, 0) for run in row.runs))))
     cells.append(page.cell(str(len(row.runs))))
-    return page.row(name, cells, best=row.mean == least)
+    return cells
 
 
 def _undecoded_title(section: Section) -> list[str]:

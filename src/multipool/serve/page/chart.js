@@ -13,7 +13,7 @@ function chart(id, times, values, highest, format) {
   const host = document.getElementById(id), readout = document.getElementById(`${id}-at`);
   const wide = host.clientWidth || 300, high = host.clientHeight || 150;
   const inner = { w: wide - MARGIN.left - MARGIN.right, h: high - MARGIN.top - MARGIN.bottom };
-  const first = times[0], span = Math.max(1, times.at(-1) - first);
+  const first = times[0], span = times.at(-1) - first || 1; // one point has no span
   const x = (time) => MARGIN.left + (inner.w * (time - first)) / span;
   const y = (value) => MARGIN.top + inner.h * (1 - value / highest);
   const drawing = svg("svg", { width: wide, height: high, role: "img", "aria-label": `${id} over time` });

@@ -71,7 +71,8 @@ function showStreams(listed) {
 
 function showEvents(events) {
   $("events").replaceChildren(...events.map((e) => {
-    const found = row([clock(e.time), e.kind, e.stream, e.detail]);
+    const counted = /^\d+$/.test(e.detail); // of what its name says, in one batch
+    const found = row([clock(e.time), e.kind, e.stream, counted ? `${e.detail} in a batch` : e.detail]);
     found.classList.add(e.level);
     found.dataset.kind = e.kind;
     return found;
@@ -117,9 +118,10 @@ async function card(stream, pool, number) {
     if (error instanceof Unknown) throw error;
     found.append(make("p", "no pictures kept", "quiet"));
   }
+  const trust = make("p", `trust ${pool.trust.toFixed(2)}`, "quiet");
+  trust.title = "how much its own statistics count beside those of training, 0 to 1";
   found.append(make("p", `Pool ${number + 1}${pool.active ? ", in use" : ""}`),
-    make("p", `${count(pool.samples)} samples (${percent(pool.share)})`, "quiet"),
-    make("p", `trust ${pool.trust.toFixed(2)}`, "quiet"));
+    make("p", `${count(pool.samples)} samples (${percent(pool.share)})`, "quiet"), trust);
   return found;
 }
 
