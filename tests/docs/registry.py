@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import ablations
 import explorations
@@ -21,12 +22,33 @@ _ABLATIONS = "The paper's ablations"
 TABLES: dict[Key, Callable[[], Expected]] = {
     (FOUND, "What the paper's memory brings", " | source"): streams.short_and_whole,
     (FOUND, "One default for every stream", "method | regret, mean"): regrets.regrets,
-    ("docs/compare.md", "Without the decoder, all", " | CIFAR-10-C: ptta"): (
-        lambda: regrets.field("undecoded_error")
-    ),
-    ("docs/compare.md", "With the decoder, all", " | CIFAR-10-C: ptta"): (
-        lambda: regrets.field("error")
-    ),
+    **{
+        ("docs/compare.md", f"{how}, {name}", " | ptta"): partial(
+            regrets.errors,
+            "compare",
+            name.lower().replace("r-", "r", 1),
+            regrets.TEN,
+            column,
+            left_out,
+        )
+        for name in ("CIFAR-10-C", "CIFAR-100-C")
+        for how, column, left_out in (
+            ("Without the decoder", "undecoded_error", ()),
+            ("With the sequence decoder, for every method", "error", ("roid",)),
+        )
+    },
+    **{
+        ("docs/compare.md", f"{name}, undecoded, seed 0", " | ptta"): partial(
+            regrets.errors,
+            "field",
+            name.lower().replace("r-", "r", 1),
+            regrets.NINE,
+            "undecoded_error",
+        )
+        for name in ("CIFAR-10-C", "CIFAR-100-C")
+    },
+    ("docs/compare.md", "What each part adds", " | C10: ptta"): regrets.ablation,
+    ("docs/compare.md", "CIFAR-100-C, undecoded, seed 0", " | CIFAR-10-C, WRN-16-2"): regrets.whole,
     (RESULTS, _WHOLE, "method | its own pool"): lambda: streams.hosts(streams.WHOLE),
     (RESULTS, _WHOLE, " | motion"): lambda: streams.by_corruption(streams.WHOLE),
     (RESULTS, _SHORT, "method | its own pool"): lambda: streams.hosts(streams.SHORT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from statistics import mean
 
 from rows import load
@@ -18,31 +19,82 @@ _NAMES = {
 }
 
 
-def field(column: str) -> dict[str, Cells]:
-    """Error of each method on each kind of stream, one seed; nothing where there is no run."""
-    rows = load("compare/field")
-    kinds = ("ptta", "ctta", "mixed", "batch-4")
-    run = {(row["dataset"], row["kind"]) for row in rows}
-    columns = [(d, k) for d in ("cifar10-c", "cifar100-c") for k in kinds if (d, k) in run]
+TEN = "ptta domains-250 gamma-0.01 gamma-1 ctta mixed interleaved batch-4 batch-16 batch-200"
+NINE = TEN.replace("batch-4 ", "")
+
+
+def errors(
+    file: str, dataset: str, kinds: str, column: str, left_out: tuple[str, ...] = ()
+) -> dict[str, Cells]:
+    """Error of each method on each kind of stream, and its seeds if they are not three or one."""
+    wanted = kinds.split()
+    cells: dict[str, list[list[float]]] = defaultdict(lambda: [[] for _ in wanted])
+    for row in load(f"compare/{file}"):
+        if (row["dataset"], row["model"]) == (dataset, "wrn16-2") and row["kind"] in wanted:
+            cells[_name(row)][wanted.index(row["kind"])].append(float(row[column] or row["error"]))
+    most = max(len(found) for line in cells.values() for found in line)
+    return {
+        name: [[mean(f), *([float(len(f))] if len(f) != most else [])] if f else None for f in line]
+        for name, line in cells.items()
+        if name not in left_out and sum(map(bool, line)) > 1
+    }
+
+
+def ablation() -> dict[str, Cells]:
+    """Errors of multipool with something changed, seed 0, on four kinds of two sets."""
+    kinds, parts = ("ptta", "gamma-1", "ctta", "mixed"), _PARTS.items()
     found: dict[str, Cells] = {}
-    for row in rows:
-        cells = found.setdefault(row["method"], [[] for _ in columns])
-        cells[columns.index((row["dataset"], row["kind"]))] = [float(row[column])]
+    for label, name in parts:
+        rows = [
+            row
+            for row in load("compare/field" if name == "multipool" else "compare/ablation")
+            if _name(row) == name and (row["seed"], row["model"]) == ("0", "wrn16-2")
+        ]
+        by_place = {(row["dataset"], row["kind"]): float(row["undecoded_error"]) for row in rows}
+        found[label] = [[by_place[d, k]] for d in ("cifar10-c", "cifar100-c") for k in kinds]
     return found
+
+
+def whole() -> dict[str, Cells]:
+    """Undecoded and decoded error of the newer methods on whole streams."""
+    places = [("cifar10-c", "wrn16-2"), ("cifar100-c", "resnext29")]
+    found: dict[str, Cells] = {"cmf": [None, None], "membn": [None, None]}
+    for row in load("compare/whole"):
+        cells = found.setdefault(_name(row), [None, None])
+        both = [float(row["undecoded_error"]), float(row["error"])]
+        cells[places.index((row["dataset"], row["model"]))] = both
+    return found
+
+
+_PARTS = {
+    "as it is": "multipool",
+    "one pool only (most=1)": "multipool:most=1",
+    "classes in runs not noticed (likeness=0)": "multipool:likeness=0",
+    "the source's statistics never used (prior=0.001)": "multipool:prior=0.001",
+    "no larger threshold in runs (runs=0)": "multipool:runs=0",
+    'bank: the class-balanced pool (memory="single")': "multipool+single",
+    'bank: the paper\'s memory (memory="mcm")': "multipool+mcm",
+}
+
+
+def _name(row: Mapping[str, str]) -> str:
+    own = "mcm+" if row["method"].startswith("multipool") else "single"
+    return row["method"] + ("" if row["memory"] in ("", own) else f"+{row['memory']}")
 
 
 def regrets() -> dict[str, Cells]:
     """Mean and worst regret without the decoder, and streams worse than the frozen model's."""
-    errors: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    by_stream: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for row in load("compare/compare"):
-        name = row["method"] + ("" if row["memory"] in ("", "single") else f"+{row['memory']}")
-        name = "multipool" if row["method"] == "multipool" else name
+        name = _name(row)
         stream = (row["dataset"], row["model"], row["kind"])
-        errors[stream][name].append(float(row["undecoded_error"] or row["error"]))
+        by_stream[stream][name].append(float(row["undecoded_error"] or row["error"]))
     streams = [
         {name: mean(found) for name, found in stream.items()}
-        for stream in errors.values()
-        if len(stream) > 2  # batch-1 and recurring were run with two methods only
+        for stream in by_stream.values()
+        if len(stream) > 2  # batch-1, recurring and domains-10000 were run with few methods only
     ]
     found: dict[str, Cells] = {}
     for label, name in _NAMES.items():

@@ -69,8 +69,8 @@ def test_cards_and_the_page_of_the_comparison_have_the_same_regrets():
 
 
 def test_one_stream_has_no_average():
-    told = standing.section("cmf")
-    assert told.startswith("On one kind of stream (short streams of CIFAR")
+    told = standing._gap(standing.cells("tent")[:1], "CIFAR", 5)
+    assert told.startswith("On one kind of stream (CIFAR; ")
     assert "Over 1 " not in told
 
 
@@ -80,12 +80,12 @@ def test_a_reference_is_no_list(name):
     assert not re.search(r"^\d+\. ", origin, re.MULTILINE)
 
 
-def test_a_method_without_long_streams_tells_of_its_short_ones():
+def test_a_method_that_has_one_seed_only_says_so():
     told = standing.section("membn")
-    error = next(c.error for c in standing.short_streams("membn") if c.kind == "ptta")
-    assert "short streams of CIFAR" in told
+    error = next(c.error for c in standing.one_seed("membn") if c.kind == "ptta")
+    assert "one seed; all methods" in told
     assert f"| classes in runs, domain after domain | **{error:.1f}** |" in told
-    assert standing.short_streams("tent") == []
+    assert standing.one_seed("tent") == []
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -90,13 +90,13 @@ def is_small(found: list[Cell]) -> bool:
 
 def section(name: str) -> str:
     """Return the part of a card that says where a method stands, as Markdown."""
-    found, short = cells(name), short_streams(name)
+    found, short = cells(name), one_seed(name)
     parts = []
     if not found and not short and cells(f"{name}+mcm+"):
         name, found = f"{name}+mcm+", cells(f"{name}+mcm+")
         parts += ['Compared with `memory="mcm+"` only.', ""]
     if short:
-        parts += _told(name, short, "short streams of CIFAR, 15 corruptions, one seed")
+        parts += _told(name, short, "CIFAR, 15 corruptions of 1,000 images, one seed")
     if found:
         small = "the embedded data, one seed"
         place = small if is_small(found) else "CIFAR-10-C and CIFAR-100-C"
@@ -107,8 +107,8 @@ def section(name: str) -> str:
     return "\n".join(parts) + "\n"
 
 
-def short_streams(name: str) -> list[Cell]:
-    """Return the kinds of short CIFAR stream of a method that has no long ones."""
+def one_seed(name: str) -> list[Cell]:
+    """Return the kinds of CIFAR stream of a method that was run with one seed only."""
     return [] if _cells(name, KEPT) else _cells(name, FIELD)
 
 
