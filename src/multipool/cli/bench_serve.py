@@ -26,10 +26,10 @@ def serve(
     streams: Annotated[int, typer.Option(metavar="N", help="Streams at once.")] = Load.streams,
     images: Annotated[int, typer.Option(metavar="N", help="Images a request.")] = Load.images,
     period: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Between two requests of a stream.")
+        float, typer.Option(metavar="SECONDS", help="Seconds between two requests of a stream.")
     ] = Load.period,
     seconds: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Of load, for each method.")
+        float, typer.Option(metavar="SECONDS", help="Seconds of load, for each method.")
     ] = Load.seconds,
     seen: Annotated[int, typer.Option(metavar="N", help=_SEEN)] = Load.seen,
     weights: Annotated[

@@ -53,7 +53,7 @@ _AT = Annotated[
 ]
 _SAME = Annotated[
     bool,
-    typer.Option("--same-capacity", help="Also the own pool with as many samples as mcm holds."),
+    typer.Option("--same-capacity", help="Also the method's own pool, as large as mcm."),
 ]
 
 
@@ -110,7 +110,7 @@ def memory(
     memories: _MEMORIES = "single,mcm,mcm+",
     interval: _INTERVAL = None,
     components: Annotated[
-        int, typer.Option(metavar="K", help="Of the reference mixture.")
+        int, typer.Option(metavar="K", help="Gaussians in the reference mixture.")
     ] = COMPONENTS,
     at: _AT = None,
     same_capacity: _SAME = False,

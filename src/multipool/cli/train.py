@@ -49,7 +49,9 @@ def main(
     jitter: Annotated[
         bool, typer.Option(help="Vary contrast, brightness and grain of each image.")
     ] = False,
-    randaugment: Annotated[bool, typer.Option("--randaugment", help="Augment more.")] = False,
+    randaugment: Annotated[
+        bool, typer.Option("--randaugment", help="Augment with RandAugment.")
+    ] = False,
     mix: Annotated[
         float, typer.Option(metavar="X", help="Share of batches for mixup or CutMix.")
     ] = 0.0,
@@ -59,10 +61,12 @@ def main(
     warmup: Annotated[
         float, typer.Option(metavar="X", help="Share of the training in which the rate rises.")
     ] = 0.0,
-    smoothing: Annotated[float, typer.Option(metavar="X", help="Of the labels.")] = 0.0,
+    smoothing: Annotated[float, typer.Option(metavar="X", help="Label smoothing, 0 to 1.")] = 0.0,
     init: _Init = None,
-    images: Annotated[int, typer.Option(metavar="N", help="Images to draw (shapes).")] = 20000,
-    size: Annotated[int | None, typer.Option(metavar="PX", help="Side (folder).")] = None,
+    images: Annotated[int, typer.Option(metavar="N", help="Images to draw, for shapes.")] = 20000,
+    size: Annotated[
+        int | None, typer.Option(metavar="PX", help="Side of a folder's pictures.")
+    ] = None,
     data_dir: o.DataDir = None,
     seed: o.Seed = 0,
     device: o.Device = "auto",
