@@ -24,6 +24,13 @@ LOADED = "return performance.getEntriesByType('resource').map(entry => entry.nam
 CUT = """return [...document.querySelectorAll('.md-typeset img')].filter(
     image => image.naturalWidth === 0 || image.getBoundingClientRect().right > innerWidth + 1
 ).map(image => image.src)"""
+# A phone scrolls code sideways; a desk need not.
+LONG = """return [...document.querySelectorAll('.md-typeset pre > code')].filter(
+    code => code.scrollWidth > code.clientWidth + 1
+).map(code => code.textContent.slice(0, 60))"""
+BROKEN = """return [...document.querySelectorAll('.md-typeset .whole')].filter(
+    part => part.getClientRects().length > 1
+).map(part => part.textContent)"""
 
 
 @pytest.mark.slow
@@ -39,7 +46,7 @@ def test_no_page_is_wider_than_the_screen_or_asks_for_anything_outside(site, scr
         options.add_experimental_option("mobileEmulation", {"deviceMetrics": metrics})
     browser = webdriver.Chrome(options=options, service=Service(DRIVER))
     try:
-        wide, outside, cut = [], [], []
+        wide, outside, cut, broken = [], [], [], []
         for page in sorted(site.rglob("*.html")):
             browser.get(page.as_uri())
             root = "document.documentElement"
@@ -49,8 +56,11 @@ def test_no_page_is_wider_than_the_screen_or_asks_for_anything_outside(site, scr
             asked = browser.execute_script(LOADED)
             outside += [url for url in asked if not url.startswith(("file:", "data:"))]
             cut += browser.execute_script(CUT)
+            cut += browser.execute_script(LONG) if screen == "desktop" else []
+            broken += browser.execute_script(BROKEN)
         assert not wide
         assert not outside
-        assert not cut, "figures that did not load, or reach over the edge"
+        assert not cut, "figures that did not load or reach over the edge, code that is cut off"
+        assert not broken, "options or names that end on another line than they begin"
     finally:
         browser.quit()

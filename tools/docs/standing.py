@@ -59,7 +59,8 @@ def _streams(file: str) -> dict[tuple[str, ...], dict[str, float]]:
     errors: dict[tuple[str, ...], dict[str, list[float]]] = {}
     with (ROWS / file).open(newline="", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
-            plain = row["memory"] in ("", "single") or row["method"] == "multipool"
+            ours = row["method"].partition(":")[0] == "multipool"
+            plain = row["memory"] in ("", "single") or ours
             name = row["method"] if plain else f"{row['method']}+{row['memory']}"
             stream = errors.setdefault((row["dataset"], row["model"], row["kind"]), {})
             stream.setdefault(name, []).append(float(row["undecoded_error"] or row["error"]))
@@ -158,10 +159,16 @@ def _table(found: list[Cell]) -> list[str]:
             line += [
                 text
                 for c in here
-                for text in (f"**{c.error:.1f}**", f"{c.frozen:.1f}", f"{c.best:.1f} `{c.winner}`")
+                for text in (f"**{c.error:.1f}**", f"{c.frozen:.1f}", f"{c.best:.1f} {_won(c)}")
             ] or ["–"] * 3
         lines.append(line)
     return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def _won(cell: Cell) -> str:
+    """Return who was best, its options in words that may be wrapped."""
+    name, _, option = cell.winner.partition(":")
+    return f"`{name}` {option}".strip()
 
 
 def _harm(name: str, found: list[Cell]) -> str:

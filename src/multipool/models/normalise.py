@@ -78,7 +78,8 @@ class Normalised(nn.Module):
     def describe(self) -> str:
         """Return mean, std and size in words.
 
-        >>> Normalised(nn.Identity(), HALF, HALF, 224, "timm's configuration").describe()
+        >>> model = Normalised(nn.Identity(), HALF, HALF, 224, "timm's configuration")
+        >>> model.describe()
         "mean 0.5 0.5 0.5, std 0.5 0.5 0.5, 224 x 224 pixels (timm's configuration)"
         """
         mean, std = (
@@ -100,7 +101,8 @@ def wrap(
         std: likewise.
         size: the side of those images in pixels, if it matters.
 
-    >>> wrap(nn.Identity(), IMAGENET_MEAN, IMAGENET_STD)(torch.full((1, 3, 2, 2), 0.485))[0, 0, 0]
+    >>> model = wrap(nn.Identity(), IMAGENET_MEAN, IMAGENET_STD)
+    >>> model(torch.full((1, 3, 2, 2), 0.485))[0, 0, 0]
     tensor([0., 0.])
     """
     if not isinstance(model, nn.Module):

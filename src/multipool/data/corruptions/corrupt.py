@@ -104,7 +104,7 @@ def corrupt(
             made for the nearest size (32, 64 or 224 px).
 
     >>> grey = np.full((1, 32, 32, 3), 100, dtype=np.uint8)
-    >>> int(corrupt(grey, "brightness", severity=1)[0, 0, 0, 0])  # 100 + 0.05 * 255, cut off
+    >>> int(corrupt(grey, "brightness", severity=1)[0, 0, 0, 0])  # 5 % brighter
     112
     """
     batch = _checked(images, severity, seed)
