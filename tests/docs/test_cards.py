@@ -57,15 +57,21 @@ def test_cards_and_results_have_the_same_regrets(label, name):
     assert f"{mean:.1f} points of error more" in standing.section(name)
 
 
-def test_cards_and_the_page_of_the_comparison_have_the_same_regrets():
+@pytest.mark.parametrize(
+    ("above", "cells"),
+    [("**Without the decoder**\n", "cells"), ("## Every method, one seed\n", "one_seed")],
+)
+def test_cards_and_the_page_of_the_comparison_have_the_same_regrets(above, cells):
     page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
-    _, _, after = page.partition("**Without the decoder**\n\n| | mean regret")
-    told = [line.strip("| ").split(" | ") for line in after.partition("\n\n")[0].splitlines()[2:]]
-    assert len(told) > 10
+    after = page.partition(above)[2].partition("| | mean regret")[2].partition("\n\n")[0]
+    told = [line.strip("| ").split(" | ") for line in after.splitlines()[2:]]
+    checked = 0
     for name, mean, worst, _ in told:
-        found = standing.cells(name)
-        assert f"{fmean(cell.regret for cell in found):.1f}" == mean, name
-        assert f"{max(cell.regret for cell in found):.1f}" == worst, name
+        if found := getattr(standing, cells)(name):  # a method of more seeds has no other row
+            assert f"{fmean(cell.regret for cell in found):.1f}" == mean, name
+            assert f"{max(cell.regret for cell in found):.1f}" == worst, name
+            checked += 1
+    assert checked > 8
 
 
 def test_one_stream_has_no_average():

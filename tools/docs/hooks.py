@@ -76,7 +76,7 @@ _WHOLE = re.compile(
     r"--[a-z][a-z-]*|\b\d+e-\d+|(?:Tiny-)?ImageNet-C\b|\bCIFAR-100?(?:-C)?\b|\bWRN-\d+-\d+"
     r"|\b(?:DomainNet|ResNet|ResNeXt)-\d+"
 )
-_PAIR = re.compile(r"(?<=\d) (?:± (?=\d)|(?=\(\d+\)$|%|(?:ms|px|MiB|MB|KiB|kB)\b))")
+_PAIR = re.compile(r"(?<=\d) (?:± (?=\d)|(?=\(\d+\)$|%|(?:ms|px|MiB|MB|KiB|kB)\b))|^ (?=\(\d\)$)")
 _DRAWN = re.compile(r"^.*[│┃].*$", re.MULTILINE)  # a line of a table that a program printed
 
 
