@@ -128,8 +128,9 @@ class SequenceDecoder:
         for start in range(0, len(given), _PIECE):
             answer, state = step(state, given[start : start + _PIECE], self.window)
             answers.append(answer)
-        whole = np.concatenate(answers or [np.empty((0, self.num_classes))])
-        kept = np.maximum(whole, _FLOOR).astype(np.float32)
+        if len(answers) != 1:
+            answers = [np.concatenate([np.empty((0, self.num_classes)), *answers])]
+        kept = np.maximum(answers[0], _FLOOR).astype(np.float32)
         return torch.from_numpy(kept).to(logits.device), state
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 import numpy as np
 
 from multipool.decode.chains import Array
@@ -73,9 +75,16 @@ def is_shown(order: Array) -> bool:
     That is beyond chance in the long run; but it is seldom, so it is little, and the same at all
     lags.
     """
-    more, squares, most, apart, apart_squares = order
-    much = (more > _SHOWN * np.sqrt(squares) + 1e-12) & (more > _LEAST * most)
-    return bool((much | (apart > _SHOWN * np.sqrt(apart_squares) + 1e-12)).any())
+    # Number by number: of eight lags that takes a fifth of what numpy does.
+    return any(
+        (more > _beyond(squares) and more > _LEAST * most) or apart > _beyond(apart_squares)
+        for more, squares, most, apart, apart_squares in order.T.tolist()
+    )
+
+
+def _beyond(squares: float) -> float:
+    """Return what a sum of so large squares does not exceed by chance."""
+    return _SHOWN * sqrt(squares) + 1e-12
 
 
 def newest_share(seen: int, window: int) -> float:

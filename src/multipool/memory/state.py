@@ -60,7 +60,7 @@ def dump(organiser: Organiser) -> dict[str, Tensor]:
     if organiser.run is not None:
         arrays["recent_labels"] = organiser.run.labels
         arrays["recent_uncertainty"] = organiser.run.uncertainty
-    return {name: torch.tensor(array) for name, array in arrays.items()}
+    return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
 
 
 def read(organiser: Organiser, state: Mapping[str, Tensor]) -> Organiser:

@@ -74,7 +74,7 @@ class Router(Pools):
             return np.full(len(points), alive[0])
         points = points @ white
         costs = 0.5 * _TEMPER * points.shape[1] * distances(points, self.centres[alive] @ white)
-        start = int(np.searchsorted(alive, self.active))
+        start = int(alive.searchsorted(self.active))
         path = likely_path(costs, start, staying(int(self.numbers[4]), int(self.numbers[0])))
         return alive[path]
 

@@ -65,6 +65,8 @@ def likely_path(costs: Floats, start: int, stay: float) -> Ints:
     keep, move = -np.log(stay), -np.log((1 - stay) / (pools - 1))
     total = costs[0] + move
     total[start] += keep - move
+    if count == 1:
+        return np.array([total.argmin()])
     came = np.empty((count, pools), dtype=np.int64)
     itself = np.arange(pools)
     for t in range(1, count):
