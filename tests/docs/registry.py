@@ -111,6 +111,7 @@ WITHOUT_ROWS: dict[Key, str] = {
 
 # Pages whose tables are measurements in place, each with its command beside it.
 PAGES_WITHOUT_ROWS: dict[str, str] = {
+    "docs/guides/choose.md": "advice; its one decimal is a learning rate",
     "docs/guides/serve.md": "latencies, bytes and faults, each with its command; no errors",
     "docs/notebook/verified.md": "others' code beside ours; the runs were compared and not kept",
     "docs/reference/weights.md": "the shipped model's error is in the header of its file",
