@@ -31,6 +31,7 @@ from multipool import models
 from multipool.bench.speed.camera import MODEL, Camera, Scenes
 
 IMAGES = 2
+_MARKED = 32  # steps after which a comparison notes where it is
 
 
 @dataclass
@@ -139,16 +140,20 @@ async def _last_words(
 def _compare(stream: Stream, scenes: Scenes) -> int:
     """Return how many answers are not those of an adapter that remembers the same."""
     torch.set_num_threads(1)
-    shared, wrong = multipool.share(models.load(MODEL)), 0
-    adapter, shown = multipool.adapt(shared), None
+    adapter, wrong = multipool.adapt(multipool.share(models.load(MODEL))), 0
+    shown: list[int] = []
+    marks = [(shown, adapter.state_dict())]  # what it had been shown, and what it then was
     for step, (learned, logits) in sorted(stream.answers.items()):
-        if shown != learned:  # a kill lies between: show again what it remembers
-            adapter = multipool.adapt(shared)
-            for earlier in learned:
-                adapter(torch.from_numpy(scenes.request(stream.number, earlier, IMAGES)))
-        images = torch.from_numpy(scenes.request(stream.number, step, IMAGES))
-        wrong += not np.array_equal(adapter(images).numpy(), logits)
-        shown = [*learned, step]
+        if shown != learned:  # a kill lies between: go back, and show what it remembers
+            marks = [mark for mark in marks if learned[: len(mark[0])] == mark[0]]
+            adapter.load_state_dict(marks[-1][1])
+            shown = marks[-1][0]
+        for number in [*learned[len(shown) :], step]:
+            images = torch.from_numpy(scenes.request(stream.number, number, IMAGES))
+            answered, shown = adapter(images).numpy(), [*shown, number]
+            if len(shown) % _MARKED == 0:
+                marks.append((shown, adapter.state_dict()))
+        wrong += not np.array_equal(answered, logits)
     return wrong
 
 
