@@ -14,7 +14,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from training import check_training
 
+from multipool.bench.train.optimizers import OPTIMIZERS
 from multipool.engine import Adapter, Setup, configure
 from multipool.memory import MEMORIES, build
 from multipool.methods import METHODS, load
@@ -269,6 +271,8 @@ for _dtype in (torch.float32, torch.bfloat16):
     CHECKS[f"fused kernels: {_dtype}"] = partial(check_kernels, _dtype)
 for _name in MEMORIES:
     CHECKS[f"one copy to the host: {_name}"] = partial(check_one_copy, _name)
+for _name in OPTIMIZERS:
+    CHECKS[f"training: {_name}"] = lambda name=_name: check_training(name, device)
 
 
 def settle() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from multipool.bench.train.mix import Mixed, mix
+from multipool.bench.train.mix import mix, mixed_loss
 
 
 def seeded(seed):
@@ -23,7 +23,9 @@ def test_no_chance_leaves_the_batch_and_the_plain_loss():
     mixed = mix(images, seeded(0), 0.0)
     logits, labels = torch.rand(6, 4, generator=seeded(1)), torch.arange(6) % 4
     assert mixed.images is images
-    assert torch.equal(mixed.loss(logits, labels), F.cross_entropy(logits, labels))
+    assert mixed.partners is None
+    loss = mixed_loss(logits, labels, labels, torch.tensor(mixed.share))
+    assert torch.equal(loss, F.cross_entropy(logits, labels))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -54,9 +56,10 @@ def test_both_kinds_occur_and_cutmix_replaces_a_rectangle():
     assert kinds == {"cut", "blend"}
 
 
-def test_the_loss_is_that_of_soft_labels():
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_the_loss_is_that_of_soft_labels(share):
     logits, labels = torch.rand(4, 3, generator=seeded(0)), torch.tensor([0, 1, 2, 0])
-    partners = torch.tensor([1, 2, 3, 0])
-    loss = Mixed(torch.zeros(4, 3, 2, 2), partners, 0.3).loss(logits, labels)
-    soft = 0.3 * F.one_hot(labels, 3) + 0.7 * F.one_hot(labels[partners], 3)
+    others = labels[torch.tensor([1, 2, 3, 0])]
+    loss = mixed_loss(logits, labels, others, torch.tensor(share))
+    soft = share * F.one_hot(labels, 3) + (1 - share) * F.one_hot(others, 3)
     assert torch.allclose(loss, F.cross_entropy(logits, soft))

@@ -179,6 +179,20 @@ def test_smoothed_labels_leave_a_share_to_the_other_classes():
     assert float(seen[0].loss) == pytest.approx(float(reference), abs=1e-5)
 
 
+def test_images_that_do_not_fit_on_the_device_teach_the_same(monkeypatch):
+    from multipool.bench.train import train as module
+
+    near = train(tiny(), bright_and_dark(), SMALL)
+    monkeypatch.setattr(module, "RESIDENT_LIMIT", 0)
+    assert torch.equal(weights(near), weights(train(tiny(), bright_and_dark(), SMALL)))
+
+
+def test_a_loss_that_was_told_stays_what_it_was():
+    seen = []
+    train(tiny(), bright_and_dark(), SMALL, report=seen.append)
+    assert len({now.loss.data_ptr() for now in seen}) == len(seen) == 16
+
+
 def test_fewer_images_than_a_batch_are_one_batch():
     seen = []
     train(tiny(), bright_and_dark(6), TrainConfig(2, 128, crop=1), report=seen.append)

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from multipool.ops.host import sent
+
 _CHAINS, _DEPTH, _LEVEL = 3, 3, 3.0  # AugMix's width, longest chain and severity (of 10)
 _OPERATIONS = 9
 _STRONGEST = 5.0  # RandAugment's magnitude (of 10)
@@ -30,7 +32,7 @@ def crop_and_flip(images: Tensor, generator: torch.Generator, pad: int, flip: bo
         mirrored = torch.rand(count, 1, generator=generator) < 0.5
         columns = torch.where(mirrored, columns.flip(1), columns)
     padded = F.pad(images.float(), (pad, pad, pad, pad), mode="reflect").to(images.dtype)
-    rows, columns = rows.to(images.device), columns.to(images.device)
+    rows, columns = sent(rows, images.device), sent(columns, images.device)
     index = torch.arange(count, device=images.device).view(-1, 1, 1)
     return padded[index, :, rows.unsqueeze(2), columns.unsqueeze(1)].permute(0, 3, 1, 2)
 
@@ -43,9 +45,9 @@ def jitter(images: Tensor, generator: torch.Generator) -> Tensor:
     them is not thrown by every sensor.
     """
     count = len(images)
-    draw = torch.rand(3, count, 1, 1, 1, generator=generator).to(images)
+    draw = _like(torch.rand(3, count, 1, 1, 1, generator=generator), images)
     contrast, shift, grain = 0.1 + 1.2 * draw[0], 0.4 * draw[1] - 0.2, 0.07 * draw[2]
-    noise = torch.randn(images.shape, generator=generator).to(images)
+    noise = _like(torch.randn(images.shape, generator=generator), images)
     mean = images.mean(dim=(1, 2, 3), keepdim=True)
     return ((images - mean) * contrast + mean + shift + grain * noise).clamp(0, 1)
 
@@ -67,9 +69,9 @@ def augmix(images: Tensor, generator: torch.Generator) -> Tensor:
         chains = _apply(chains, operation, level, sign)
     weights = torch.empty(_CHAINS, count).exponential_(generator=generator)
     share = torch.rand(count, generator=generator)
-    weights = (weights / weights.sum(dim=0) * share).to(images)  # (3, B), sums to the share
+    weights = _like(weights / weights.sum(dim=0) * share, images)  # (3, B), sums to the share
     mixed = (chains.unflatten(0, (_CHAINS, count)) * weights.view(_CHAINS, -1, 1, 1, 1)).sum(dim=0)
-    return mixed + images * (1 - share).to(images).view(-1, 1, 1, 1)
+    return mixed + images * _like(1 - share, images).view(-1, 1, 1, 1)
 
 
 def randaugment(images: Tensor, generator: torch.Generator) -> Tensor:
@@ -90,15 +92,20 @@ def _apply(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Te
     rows = torch.nonzero((operation >= 0) & (operation <= _SHIFT_Y)).flatten()
     if len(rows):
         theta = _affine(operation[rows], level[rows], sign[rows], images.shape[-1])
-        here = rows.to(images.device)
-        grid = F.affine_grid(theta.to(images), [len(rows), *images.shape[1:]], align_corners=False)
+        here, shape = sent(rows, images.device), [len(rows), *images.shape[1:]]
+        grid = F.affine_grid(_like(theta, images), shape, align_corners=False)
         images[here] = F.grid_sample(images[here], grid, align_corners=False)
     for code in (_AUTOCONTRAST, _EQUALIZE, _POSTERIZE, _SOLARIZE):
         rows = torch.nonzero(operation == code).flatten()
         if len(rows):
-            here, strength = rows.to(images.device), level[rows].to(images).view(-1, 1, 1, 1)
-            images[here] = _tone(images[here], code, strength)
+            here, strength = sent(rows, images.device), _like(level[rows], images)
+            images[here] = _tone(images[here], code, strength.view(-1, 1, 1, 1))
     return images
+
+
+def _like(drawn: Tensor, images: Tensor) -> Tensor:
+    """Return numbers drawn on the host where the images are; the host does not wait for them."""
+    return sent(drawn.to(images.dtype), images.device)
 
 
 def _affine(operation: Tensor, level: Tensor, sign: Tensor, side: int) -> Tensor:

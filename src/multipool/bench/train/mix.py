@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from multipool.ops.host import sent
+
 
 @dataclass(frozen=True)
 class Mixed:
@@ -18,13 +20,16 @@ class Mixed:
     partners: Tensor | None = None  # (B,) int64, on the device of the images
     share: float = 1.0
 
-    def loss(self, logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
-        """Return the cross-entropy of ``(B, L)`` logits against both labels, by their shares."""
-        own = F.cross_entropy(logits, labels, label_smoothing=smoothing)
-        if self.partners is None:
-            return own
-        others = F.cross_entropy(logits, labels[self.partners], label_smoothing=smoothing)
-        return self.share * own + (1 - self.share) * others
+
+def mixed_loss(
+    logits: Tensor, labels: Tensor, others: Tensor, share: Tensor, smoothing: float = 0.0
+) -> Tensor:
+    """Return the cross-entropy of ``(B, L)`` logits against both labels ``(B,)``, by their shares.
+
+    ``share`` ``()`` is that of ``labels``, the rest is that of ``others``.
+    """
+    own = F.cross_entropy(logits, labels, label_smoothing=smoothing)
+    return share * own + (1 - share) * F.cross_entropy(logits, others, label_smoothing=smoothing)
 
 
 def mix(images: Tensor, generator: torch.Generator, chance: float) -> Mixed:
@@ -35,7 +40,7 @@ def mix(images: Tensor, generator: torch.Generator, chance: float) -> Mixed:
     """
     # All are drawn whatever they decide: the next batch must not depend on this one's fate.
     mixes, blends, share, row, column = torch.rand(5, generator=generator).tolist()
-    partners = torch.randperm(len(images), generator=generator).to(images.device)
+    partners = sent(torch.randperm(len(images), generator=generator), images.device)
     if mixes >= chance:
         return Mixed(images)
     if blends < 0.5:

@@ -15,7 +15,12 @@ _KEYS = {"momentum_buffer": "momentum", "exp_avg": "first", "exp_avg_sq": "secon
 def _sgd(model: nn.Module, lr: float, weight_decay: float, momentum: float) -> Optimizer:
     """Return SGD with Nesterov momentum; all parameters decay."""
     return torch.optim.SGD(
-        model.parameters(), lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=True
+        model.parameters(),
+        lr=lr,
+        momentum=momentum,
+        weight_decay=weight_decay,
+        nesterov=True,
+        fused=_on_gpu(model),
     )
 
 
@@ -27,7 +32,12 @@ def _adamw(model: nn.Module, lr: float, weight_decay: float, momentum: float) ->
         {"params": wide, "weight_decay": weight_decay},
         {"params": flat, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=lr, betas=(momentum, 0.999))
+    return torch.optim.AdamW(groups, lr=lr, betas=(momentum, 0.999), fused=_on_gpu(model))
+
+
+def _on_gpu(model: nn.Module) -> bool:
+    """Return whether all parameters are on a GPU, where one kernel can update many at once."""
+    return all(p.is_cuda for p in model.parameters())
 
 
 OPTIMIZERS: dict[str, Callable[[nn.Module, float, float, float], Optimizer]] = {
@@ -52,8 +62,9 @@ def restore(optimizer: Optimizer, model: nn.Module, tensors: Mapping[str, Tensor
     for name, parameter in model.named_parameters():
         for key in wanted:
             stored = tensors[f"{_KEYS[key]}.{name}"]
-            if key == "step":  # a number on the host, unlike the moments
-                optimizer.state[parameter][key] = stored.clone()
+            if key == "step":  # a number, on the host unless a kernel of its own counts on
+                place = parameter.device if optimizer.defaults["fused"] else stored.device
+                optimizer.state[parameter][key] = stored.to(place, copy=True)
                 continue
             value = torch.empty_like(parameter).copy_(stored)
             optimizer.state[parameter][key] = value.detach()

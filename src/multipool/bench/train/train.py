@@ -14,7 +14,10 @@ from torch import Tensor, nn
 from multipool.bench.train.augment import augmix, crop_and_flip, jitter, randaugment
 from multipool.bench.train.mix import Mixed, mix
 from multipool.bench.train.optimizers import OPTIMIZERS, restore, store
+from multipool.bench.train.step import Step
 from multipool.core import ImageSet, as_float, lookup, read_tensors, torch_generator, write_tensors
+from multipool.data.stream import RESIDENT_LIMIT
+from multipool.ops.host import sent
 
 
 @dataclass(frozen=True)
@@ -89,17 +92,19 @@ def train(
 
     With a ``checkpoint`` the state is written there after each epoch; ``resume`` continues from
     it (or starts, if there is none), on the CPU bit for bit as if there had been no break. On a
-    GPU the forward pass runs in bfloat16.
+    GPU the images are kept there, if they fit, and the forward pass runs in bfloat16.
     """
     device = torch.device(device)
+    images = _near(images, device)
     model.to(device=device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     make = OPTIMIZERS[config.optimizer]
     optimizer = make(model, config.lr, config.weight_decay, config.momentum)
     started = 0
     if resume and checkpoint is not None and Path(checkpoint).is_file():
         started = _restore(Path(checkpoint), model, optimizer, config, len(images))
+    step = Step(model, optimizer, config.smoothing, device)
     for epoch in range(started, config.epochs):
-        _epoch(model, optimizer, images, config, epoch, device, report)
+        _epoch(step, optimizer, images, config, epoch, device, report)
         if checkpoint is not None:
             _store(Path(checkpoint), model, optimizer, config, len(images), epoch + 1)
     return model.eval()
@@ -131,8 +136,15 @@ def round_to_half(model: nn.Module) -> nn.Module:
     return model
 
 
+def _near(images: ImageSet, device: torch.device) -> ImageSet:
+    """Return the images on ``device``, or as they are if they would take too much of it."""
+    if images.images.numel() > RESIDENT_LIMIT:
+        return images
+    return ImageSet(images.images.to(device), images.labels.to(device), images.domain)
+
+
 def _epoch(
-    model: nn.Module,
+    learn: Step,
     optimizer: torch.optim.Optimizer,
     images: ImageSet,
     config: TrainConfig,
@@ -144,22 +156,17 @@ def _epoch(
     # A generator of its own for each epoch: a resumed run has nothing to restore.
     generator = torch_generator(config.seed * 100_003 + epoch)
     steps = max(1, len(images) // config.batch_size)  # a last, smaller batch would skew the norms
-    order = torch.randperm(len(images), generator=generator)
+    order = sent(torch.randperm(len(images), generator=generator), images.images.device)
     for step in range(steps):
         done = (epoch * steps + step) / (config.epochs * steps)
         for group in optimizer.param_groups:
             group["lr"] = config.rate(done)
         batch = images.take(order[step * config.batch_size : (step + 1) * config.batch_size])
-        inputs = _augment(batch.images.to(device), generator, config)
+        inputs = _augment(sent(batch.images, device), generator, config)
         mixed = mix(inputs, generator, config.mix) if config.mix > 0 else Mixed(inputs)
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            logits = model(mixed.images)
-        loss = mixed.loss(logits.float(), batch.labels.to(device), config.smoothing)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        loss = learn(mixed, sent(batch.labels, device))
         if report is not None:
-            report(TrainProgress(epoch + 1, step + 1, steps, loss.detach()))
+            report(TrainProgress(epoch + 1, step + 1, steps, loss.clone()))
 
 
 def _augment(images: Tensor, generator: torch.Generator, config: TrainConfig) -> Tensor:
