@@ -117,6 +117,16 @@ def test_strides_and_batch_norms_are_keras_own():
     assert {m.eps for m in model.modules() if isinstance(m, nn.BatchNorm2d)} == {1e-3}
 
 
+def test_half_precision_is_for_kernels_and_not_for_batch_norms(arrays, monkeypatch):
+    monkeypatch.setattr(example, "DEPTHS", (1, 1, 1, 1))
+    whole = example.convert(arrays)
+    whole["bn1.running_var"] += 80_000.0  # more than half precision can hold
+    short = example.kernels_in_half(whole)
+    assert {t.dtype for t in short.values() if t.ndim > 1} == {torch.float16}
+    assert torch.equal(short["bn1.running_var"], whole["bn1.running_var"])
+    assert torch.allclose(short["fc.weight"].float(), whole["fc.weight"], rtol=1e-3, atol=1e-6)
+
+
 @pytest.mark.slow
 def test_the_command_line_takes_the_factory_and_a_file(tmp_path):
     made = example.factory(5)
