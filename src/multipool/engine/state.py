@@ -32,12 +32,28 @@ def named_tensors(kept: Kept) -> dict[str, Tensor]:
     return found
 
 
+def check_places(method: Method, tensors: Mapping[str, Tensor]) -> None:
+    """Raise ``ValueError`` unless all that a method keeps lies where its model does.
+
+    A guard compares and copies on the model's device: with one tensor elsewhere every update
+    fails there and is undone, and the method never learns.
+    """
+    for name, tensor in tensors.items():
+        if tensor.device != method.device and tensor.numel():
+            raise ValueError(
+                f"method '{method.name}' keeps '{name}' on {tensor.device}, but the model is on "
+                f"{method.device}, where every update would be undone; make it with "
+                "device=self.device"
+            )
+
+
 class State:
     """A method's tensors, numbers, random generators and banks, and what a recovery remembers."""
 
     def __init__(self, method: Method) -> None:
         self._method, self.numbers = method, method.numbers
         self.tensors = named_tensors(method.keeps())
+        check_places(method, self.tensors)
         self.recovery: Recovery | None = None
         self.companions: dict[str, Record] = {}  # what the adapter itself keeps on the host
 
