@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import ablations
+import domains
 import explorations
 import regrets
 import streams
@@ -85,6 +86,11 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     (RESULTS, "The source models", "set, model | mean"): streams.source_models,
     (RESULTS, "The embedded dataset", " | error"): streams.shapes,
     ("docs/guides/imagenet.md", "A first look", "method | mean"): streams.first_look,
+    (
+        "docs/results/domains.md",
+        "What came out",
+        "method | random order: mean",
+    ): domains.adapted,
 }
 
 _PLACE = "from error curves of result.json files that were not kept"
