@@ -21,7 +21,6 @@ from multipool.ops.branch import Branch
 from multipool.ops.host import keep_freed
 from multipool.ops.normalise import LayerState, Policy, frozen
 from multipool.ops.outputs import logits_of, looks_like_probabilities
-from multipool.ops.start import first_convolution, keeping
 from multipool.ops.steering import Layers, Steering, compiled, replace_norms
 from multipool.ops.until import ReachedError, Until
 
@@ -72,8 +71,6 @@ class Network(nn.Module):
         self.body, states, self.kinds = replace_norms(body, self._steering)
         self.source = Branch(states) if states else None
         self._head = _last_linear(self.body)
-        # In a list: not a submodule a second time.
-        self._start = [] if compile_body else first_convolution(self.body)
         convolution = next((m for m in self.body.modules() if isinstance(m, nn.Conv2d)), None)
         # What the first layer takes; None: the model has no convolution to read it from.
         self.in_channels = None if convolution is None else convolution.in_channels
@@ -195,14 +192,12 @@ class Network(nn.Module):
     def before_norm(self, images: Tensor, index: int) -> Tensor:
         """Return what normalisation layer ``index`` of the source model is given ``(B, C, ...)``.
 
-        The layer keeps statistics. What comes after it is not computed, and of a few images on the
-        CPU the next pass need not compute what comes before the first layer.
+        The layer keeps statistics. What comes after it is not computed.
         """
         source = self.require_statistics("before_norm")
         self._steering.plan = [(source, Until(source.layers[index]), len(images))]
         try:
-            with keeping(self._start, enabled=not (images.is_cuda or torch.is_grad_enabled())):
-                self.body(images.to(self._dtype))
+            self.body(images.to(self._dtype))
         except ReachedError as reached:
             return reached.x
         except RuntimeError as error:
