@@ -185,3 +185,67 @@ def seventh() -> dict[str, Cells]:
         learns = not label.startswith(("RMT", "ROID", "TENT", "bn")) or "loss" in label
         found[label] = [*cells, [sum(gains) / len(gains)] if learns else None]
     return found
+
+
+def eighth() -> dict[str, Cells]:
+    """The undecoded error of what was tried on new pools, on seven streams."""
+    shown = [
+        ("10", "extra", "ctta", "5000", ""), ("10", "made", "ctta", "1000", ""),
+        ("10", "made", "ptta", "1000", "0.1"), ("100", "extra", "ctta", "5000", ""),
+        ("100", "made", "ctta", "1000", ""), ("100", "made", "ptta", "1000", "0.1"),
+        ("100", "made", "ptta", "1000", "1.0"),
+    ]  # fmt: skip
+    return _tried(_ON_NEW_POOLS, [("wrn16-2", *stream) for stream in shown])
+
+
+def eighth_without_batchnorm() -> dict[str, Cells]:
+    """The same of learning rates for models without BatchNorm, on the extra corruptions."""
+    shown = [
+        (model, classes, "extra", order, "1000", gamma)
+        for model in ("vit-small-32", "resnet26-gn")
+        for classes in ("10", "100")
+        for order, gamma in (("ctta", ""), ("ptta", "0.1"))
+    ]
+    return _tried(_WITHOUT_BATCHNORM, shown)
+
+
+def _tried(names: dict[str, str], shown: list[tuple[str, ...]]) -> dict[str, Cells]:
+    where = ("model", "classes", "domains", "order", "images_a_domain", "gamma")
+    errors = {
+        (row["row"], *(row[name] for name in where)): float(row["undecoded_error"])
+        for row in load("explore-8-new-pools")
+        if (row["batch_size"], row["seed"]) == ("64", "11")
+    }
+    return {
+        label: [[errors[name, *key]] if (name, *key) in errors else None for key in shown]
+        for label, name in names.items()
+    }
+
+
+_ON_NEW_POOLS = {
+    "nothing is learned": "base",
+    "learned from a pool's first 512 images": "until512",
+    "learned from its first 1,024": "until1024",
+    "learned from its first 2,048": "until2048",
+    "learned from every batch": "always",
+    "all weights, its first 1,024, lr 0.0001": "allroid-1024-1e-4",
+    "all weights, its first 1,024, lr 0.0002": "allroid-1024",
+    "all weights towards the source's answers, lr 0.0003": "all3-1024-p0",
+    "all weights towards the source's answers, lr 0.001": "all-1024-p0",
+    "nothing learned, updates every 192 images": "every192",
+    "nothing learned, updates every 256": "every256",
+    "nothing learned, described by the inner three quarters": "crop75",
+}
+_WITHOUT_BATCHNORM = {
+    "nothing is learned": "base",
+    "lr 0.0003": "roid-0.0003-g0",
+    "lr 0.001": "roid-0.001-g0",
+    "lr 0.001, steps end in runs": "roid-.001-g1",
+    "lr 0.004": "roid-0.004-g0",
+    "lr 0.001, towards the source's answers": "aff-sce-.001",
+    "all weights, lr 0.0001, towards the source's answers": "all-1e-4",
+    "all weights, lr 0.00001": "allroid-1e-5",
+    "TENT": "tent",
+    "SAR": "sar",
+    "ROID": "roid",
+}

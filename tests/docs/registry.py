@@ -49,6 +49,12 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         for name in ("CIFAR-10-C", "CIFAR-100-C")
     },
     ("docs/compare.md", "What each part adds", " | C10: ptta"): regrets.ablation,
+    ("docs/compare.md", "Learning while a pool is new", " | C10: ptta"): regrets.learned,
+    (
+        "docs/compare.md",
+        "LayerNorm, a small ViT",
+        " | CIFAR-10-C, ptta",
+    ): regrets.without_batchnorm,
     ("docs/compare.md", "CIFAR-100-C, undecoded, seed 0", " | CIFAR-10-C, WRN-16-2"): regrets.whole,
     (RESULTS, _WHOLE, "method | its own pool"): lambda: streams.hosts(streams.WHOLE),
     (RESULTS, _WHOLE, " | motion"): lambda: streams.by_corruption(streams.WHOLE),
@@ -74,6 +80,16 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         "Learning by gradients",
         " | C10 extra, random",
     ): explorations.seventh,
+    (
+        "docs/notebook/pools.md",
+        "Learning while a pool is new",
+        " | C10 extra, random, 5,000",
+    ): explorations.eighth,
+    (
+        "docs/notebook/pools.md",
+        "Learning while a pool is new",
+        " | ViT, C10, random",
+    ): explorations.eighth_without_batchnorm,
     (RESULTS, "Every method", "method | CIFAR-10-C"): streams.every_method,
     (RESULTS, _ABLATIONS, "table 2, against PeTTA (56.84) | ours"): ablations.table2,
     (RESULTS, _ABLATIONS, "table 3, against threshold 0.3 (53.90) | ours"): ablations.table3,
@@ -110,6 +126,9 @@ WITHOUT_ROWS: dict[Key, str] = {
         "Choices where the publication leaves one",
         "threshold | CIFAR-10-C, ptta",
     ): ("one seed that chose a threshold; not results, and the runs were not kept"),
+    ("docs/start/your-model.md", "Source models without BatchNorm", " | CIFAR-10"): (
+        "errors of files of weights that are not kept; the commands that train them are above it"
+    ),
     ("docs/notebook/decoder.md", "Exploration", "stream | method"): (
         "one seed that chose the decoder's constants; not results, and the runs were not kept"
     ),

@@ -58,7 +58,7 @@ def ablation() -> dict[str, Cells]:
 def whole() -> dict[str, Cells]:
     """Undecoded and decoded error of the newer methods on whole streams."""
     places = [("cifar10-c", "wrn16-2"), ("cifar100-c", "resnext29")]
-    found: dict[str, Cells] = {"cmf": [None, None], "membn": [None, None]}
+    found: dict[str, Cells] = {}
     for row in load("compare/whole"):
         cells = found.setdefault(_name(row), [None, None])
         both = [float(row["undecoded_error"]), float(row["error"])]
@@ -66,14 +66,56 @@ def whole() -> dict[str, Cells]:
     return found
 
 
+def without_batchnorm() -> dict[str, Cells]:
+    """Undecoded and decoded error of every method with the small ViT."""
+    places = [(k, d) for k in ("ptta", "ctta") for d in ("cifar10-c", "cifar100-c")]
+    found: dict[str, Cells] = {}
+    for row in load("compare/layernorm"):
+        cells = found.setdefault(row["method"], [None] * len(places))
+        both = [float(row["undecoded_error"]), float(row["error"])]
+        cells[places.index((row["kind"], row["dataset"]))] = both
+    return found
+
+
+def learned() -> dict[str, Cells]:
+    """Undecoded errors of multipool with and without learning, three seeds."""
+    kinds = ("ptta", "domains-250", "gamma-1", "ctta", "mixed")
+    names = {
+        "multipool as it is": "multipool",
+        "nothing learned, updates every 128": _BEFORE,
+        "learned from every batch, updates every 128": (
+            "multipool:learn_until=1000000000:update_every=128"
+        ),
+    }
+    rows = [*load("compare/compare"), *load("compare/ablation")]
+    found: dict[str, Cells] = {}
+    for label, name in names.items():
+        found[label] = [
+            [mean(float(r["undecoded_error"]) for r in rows if _is(r, name, data, kind))]
+            for data in ("cifar10-c", "cifar100-c")
+            for kind in kinds
+        ]
+    found["best other without source images"] = [None] * (2 * len(kinds))  # of the tables above
+    return found
+
+
+def _is(row: Mapping[str, str], name: str, dataset: str, kind: str) -> bool:
+    there = (row["dataset"], row["kind"], row["model"])
+    return _name(row) == name and there == (dataset, kind, "wrn16-2")
+
+
+_BEFORE = "multipool:lr=0:update_every=128"  # it learned by gradients
 _PARTS = {
     "as it is": "multipool",
-    "one pool only (most=1)": "multipool:most=1",
-    "classes in runs not noticed (likeness=0)": "multipool:likeness=0",
-    "the source's statistics never used (prior=0.001)": "multipool:prior=0.001",
-    "no larger threshold in runs (runs=0)": "multipool:runs=0",
-    'bank: the class-balanced pool (memory="single")': "multipool+single",
-    'bank: the paper\'s memory (memory="mcm")': "multipool+mcm",
+    "nothing learned (lr=0), updates every 128": _BEFORE,
+    "one pool only (most=1)": "multipool:lr=0:most=1:update_every=128",
+    "classes in runs not noticed (likeness=0)": "multipool:likeness=0:lr=0:update_every=128",
+    "the source's statistics never used (prior=0.001)": (
+        "multipool:lr=0:prior=0.001:update_every=128"
+    ),
+    "no larger threshold in runs (runs=0)": "multipool:lr=0:runs=0:update_every=128",
+    'bank: the class-balanced pool (memory="single")': f"{_BEFORE}+single",
+    'bank: the paper\'s memory (memory="mcm")': f"{_BEFORE}+mcm",
 }
 
 

@@ -1,16 +1,17 @@
-"""What multipool learns if it is asked to: by hand, and where it does not."""
+"""What multipool learns by gradients: a step by hand, and where it takes none."""
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from kinds import make_kind_net
 from multipool.core import numpy_generator, torch_generator
 from multipool.methods import adapt, load
 from multipool.methods.multipool.learning import Learning
 from multipool.ops import Network, View
 
-SEED, LR = 3, {"lr": 0.004}
+SEED, LR = 3, {"lr": 0.004}  # the default, by name
 
 
 def cross_entropy(p, z):
@@ -65,7 +66,7 @@ def test_how_long_a_step_is(make_net):
 
 
 def test_it_learns_in_random_order_and_answers_with_what_it_learned(make_net, make_images):
-    plain, learns = adapt(make_net(), seed=SEED), adapt(make_net(), options=LR, seed=SEED)
+    plain, learns = adapt(make_net(), options={"lr": 0.0}, seed=SEED), adapt(make_net(), seed=SEED)
     for adapter in (plain, learns):
         adapter.method.correlation.sums = np.array([1000.0, 0.0])  # known to be in random order
     x = [make_images(64, seed=t) for t in range(6)]
@@ -87,13 +88,38 @@ def test_runs_of_one_class_teach_nothing(make_net, make_images):
     assert torch.equal(adapter.method.student.affine, adapter.network.source.affine)
 
 
+def test_a_pool_teaches_while_it_is_new(make_net, make_images):
+    adapter = adapt(make_net(), options={"learn_until": 96}, seed=SEED)
+    moved = []
+    for t in range(4):
+        adapter.method.correlation.sums = np.array([1000.0, 0.0])
+        before = adapter.method.student.affine.clone()
+        adapter(make_images(32, seed=t))
+        moved.append(not torch.equal(adapter.method.student.affine, before))
+    assert moved == [True, True, True, False]
+    assert len(adapter.pools) == 1
+    adapter.method.accounts.counts[0] = 0  # as if another pool had come in its place
+    adapter.method.correlation.sums = np.array([1000.0, 0.0])
+    adapter(make_images(32, seed=9))
+    assert not torch.equal(adapter.method.student.affine, before)
+
+
+def test_a_model_without_statistics_has_a_rate_of_its_own(make_images):
+    adapter = adapt(make_kind_net("layernorm"), seed=SEED)
+    source = adapter.network.source.affine
+    adapter.method.correlation.sums = np.array([1000.0, 0.0])
+    adapter(make_images(32, seed=0))
+    moved = (adapter.method.learning.student.affine - source).abs().max()
+    assert 0.5 * 0.0003 < moved <= 0.0003  # Adam's first step is as long as its rate
+
+
 @pytest.mark.parametrize("norm", ["batch", "group"])
 def test_saved_and_resumed(tmp_path, make_net, make_images, norm):
     net = make_net()
     if norm == "group":
         for name in ("bn1", "bn2", "bn3"):
             setattr(net, name, nn.GroupNorm(1, getattr(net, name).num_features))
-    whole = adapt(net, options=LR, seed=SEED, num_classes=5)
+    whole = adapt(net, options={"lr_without": LR["lr"]}, seed=SEED, num_classes=5)
     whole.method.correlation.sums = np.array([1000.0, 0.0])
     x = [make_images(32, seed=t) for t in range(6)]
     for images in x[:3]:
@@ -109,7 +135,15 @@ def test_saved_and_resumed(tmp_path, make_net, make_images, norm):
 
 
 @pytest.mark.parametrize(
-    "option", [{"lr": -1.0}, {"most": 0}, {"depth": 1.5}, {"lr": float("nan")}]
+    "option",
+    [
+        {"lr": -1.0},
+        {"learn_until": -1},
+        {"lr_without": -1},
+        {"most": 0},
+        {"depth": 1.5},
+        {"lr": float("nan")},
+    ],
 )
 def test_bad_options_are_refused(make_net, option):
     with pytest.raises(ValueError, match=f"multipool's {next(iter(option))} must be"):

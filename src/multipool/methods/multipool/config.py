@@ -20,12 +20,15 @@ class MultiPoolConfig:
     likeness: float = 0.6  # correlation of samples of one class, where they come in runs
     rate: float = 0.05  # least share of the bank in each statistics update
     young: int = 512  # samples below which a pool is updated whenever it is used
-    update_every: int = 128  # samples between two updates of an older pool
+    update_every: int = 256  # samples between two updates of an older pool
     samples: int = 64  # asked of the bank at each update
-    lr: float = 0.0  # of learning by gradients where the stream is in random order; 0: none
+    lr: float = 0.004  # of learning by gradients where the stream is in random order; 0: none
+    learn_until: int = 1024  # samples of a pool that are learned from, its first
+    lr_without: float = 0.0003  # in place of lr for a model without BatchNorm, which has no pools
 
     def __post_init__(self) -> None:
         least = {"most": 1, "width": 1, "samples": 2, "update_every": 1, "young": 0, "lr": 0}
+        least |= {"learn_until": 0, "lr_without": 0}
         for name, value in least.items():
             if not getattr(self, name) >= value:
                 raise ValueError(

@@ -36,8 +36,8 @@ class MultiPool(PoolPasses):
 
     What images look like to the source model's early layers says which pool they belong to: a known
     one, whose statistics are back at once, or a new one; mixed domains are told apart image by
-    image. Statistics are renewed from the pool's bank. Nothing is learned by gradients unless
-    ``lr`` says so.
+    image. Statistics are renewed from the pool's bank. While a pool is young, and the stream in
+    random order, the affine parameters that all pools share learn by gradients.
 
     Args:
         context: what the engine gives every method: network, random numbers, bank, source data.
@@ -56,14 +56,14 @@ class MultiPool(PoolPasses):
     takes_memory = "class-balanced"
     prefers: ClassVar[str | None] = "mcm+"
     decodes = "sequence"
-    self_training = False  # statistics cannot collapse
     few_updates = True
     fuses = True
     view = View(reflect=True)
 
     def __init__(self, context: Context, config: MultiPoolConfig) -> None:
         super().__init__(context, config)
-        self.self_training = self.learning is not None
+        # Statistics cannot collapse, and what a pool teaches ends; without pools it does not.
+        self.self_training = self.learning is not None and self.branch is None
         self.correlation = Correlation(config.most, self.num_classes)
         if self.branch is None:
             return
@@ -126,10 +126,7 @@ class MultiPool(PoolPasses):
         return Routed(answer.logits, on_host=on_host, route=route, router=router)
 
     def _guess(self, images: Tensor) -> Answer | None:
-        """Predict with the pool of the last images while the host sorts these, where that is free.
-
-        Worth it only as long as images of other pools do not come in between.
-        """
+        """Predict with the pool of the last images while the host sorts these, if that is free."""
         pool = self.router.active
         if not self.beside_host or pool < 0 or (self.router.owners[-WINDOW:] != pool).any():
             return None
@@ -199,14 +196,16 @@ class MultiPool(PoolPasses):
     # Learning -----------------------------------------------------------------------------------
 
     def learn(self, images: Tensor, prediction: Prediction) -> Iterator[Update]:
-        """Give the images to their pools, update those that are due; learn, if asked to."""
+        """Give the images to their pools, update those that are due; learn from what is new."""
         pools = np.zeros(len(images), dtype=np.int64)
         if isinstance(prediction, Routed) and prediction.route is not None:
             pools = prediction.route.pools
             yield from self._sort_in(images, prediction, prediction.route)
         elif self.learning is not None:
             self._correlate(prediction, pools)
-        if self.learning and (length := self.learning.length(pools, self.correlation.degree)):
+        if self.learning is None or self._seen(pools[0]) > self.config.learn_until:
+            return  # a pool teaches while it is new
+        if length := self.learning.length(pools, self.correlation.degree):
             yield partial(self.teach, images, length)
 
     def teach(self, images: Tensor, length: float) -> Tensor:
@@ -294,6 +293,8 @@ class MultiPool(PoolPasses):
         return max(self.config.rate, 1 / (1 + float(self.accounts.updates[pool])))
 
     def _is_young(self, pool: int, fresh: set[int]) -> bool:
-        if pool in fresh:
-            return True
-        return float(self.accounts.counts[pool].sum()) < self.config.young
+        return pool in fresh or self._seen(pool) < self.config.young
+
+    def _seen(self, pool: int) -> float:
+        """Return how many images a pool has taken in; none where there are no pools."""
+        return 0.0 if self.branch is None else float(self.accounts.counts[pool].sum())

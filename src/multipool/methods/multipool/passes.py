@@ -30,8 +30,9 @@ class PoolPasses(Method, ABC):
         super().__init__(context, config)
         source = self.network.source
         self.learning: Learning | None = None
-        if source is not None and config.lr > 0:
-            self.learning = Learning(source, self.num_classes, config.lr)
+        lr = config.lr if self.network.has_statistics else config.lr_without
+        if source is not None and lr > 0:
+            self.learning = Learning(source, self.num_classes, lr)
         self.branch = source if self.network.has_statistics else None
         if self.branch is None:  # no statistics to keep
             return
