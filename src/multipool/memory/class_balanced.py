@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import exp, log
 
 from multipool.memory.checks import number
-from multipool.memory.pool import Pool
+from multipool.memory.pool import Item, Pool
+
+_AGES = 1024  # ages whose part of a score is kept
 
 
 class ClassBalancedPool(Pool):
@@ -48,6 +50,9 @@ class ClassBalancedPool(Pool):
         self._uncertainty_weight = number("uncertainty_weight", uncertainty_weight)
         self._quota = capacity / num_classes
         self._log_classes = log(num_classes)
+        # Parts of scores, kept: a full pool asks for all its samples' again and again.
+        self._timely = [self._age_part(age) for age in range(_AGES)]
+        self._doubtful = [0.0] * capacity  # by slot
 
     def _make_room(self, label: int, uncertainty: float) -> bool:
         if len(self._groups.get(label, ())) >= self._quota:
@@ -58,18 +63,27 @@ class ClassBalancedPool(Pool):
 
     def _evict_worst(self, groups: list[int], uncertainty: float) -> bool:
         """Evict the highest score of these groups if it is above the newcomer's."""
-        worst, place = self._score(0, uncertainty), None
-        for group in groups:
-            for position, item in enumerate(self._groups[group]):
-                score = self._score(self._now - item.arrived, item.uncertainty)
-                # Equal to the newcomer is not above it; equal to a rival is: the last one leaves.
-                if score > worst or (place is not None and score == worst):
-                    worst, place = score, (group, position)
-        if place is None:
+        now, timely, doubtful = self._now, self._timely, self._doubtful
+        rivals = [item for group in groups for item in self._groups[group]]
+        scores = [
+            (timely[now - arrived] if now - arrived < _AGES else self._age_part(now - arrived))
+            + doubtful[slot]
+            for arrived, slot, _, _ in rivals
+        ]
+        worst = max(scores)
+        if worst <= self._age_part(0) + self._doubt_part(uncertainty):
             return False
-        self._evict(*place)
+        place = len(scores) - 1 - scores[::-1].index(worst)  # of equal rivals the last one leaves
+        group = rivals[place].label
+        self._evict(group, self._groups[group].index(rivals[place]))
         return True
 
-    def _score(self, age: int, uncertainty: float) -> float:
-        timely = self._age_weight / (1 + exp(-age / self.capacity))
-        return timely + self._uncertainty_weight * uncertainty / self._log_classes
+    def _insert(self, item: Item) -> None:
+        super()._insert(item)
+        self._doubtful[item.slot] = self._doubt_part(item.uncertainty)
+
+    def _age_part(self, age: int) -> float:
+        return self._age_weight / (1 + exp(-age / self.capacity))
+
+    def _doubt_part(self, uncertainty: float) -> float:
+        return self._uncertainty_weight * uncertainty / self._log_classes

@@ -194,8 +194,8 @@ class Pool(ABC):
 
     def _majority(self) -> list[int]:
         """Return the groups with the most items, ascending."""
-        most = max(len(items) for items in self._groups.values())
-        return sorted(group for group, items in self._groups.items() if len(items) == most)
+        most = max(map(len, self._groups.values()))
+        return sorted([group for group, items in self._groups.items() if len(items) == most])
 
     def _items(self) -> list[Item]:
         return [item for group in sorted(self._groups) for item in self._groups[group]]
