@@ -107,7 +107,7 @@ def test_a_module_around_it_is_copied_with_it(make, make_images):
     )
 
 
-@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
 def test_where_it_is_it_may_be_sent_and_nowhere_else(make, make_images, precision):
     adapter = make("rotta", precision=precision)
     around = Around(adapter)

@@ -61,3 +61,12 @@ def test_copied_and_pickled_its_views_share_its_own_vectors(again):
     other.affine.add_(1)
     assert torch.equal(other.layers[0].weight, branch.layers[0].weight + 1)
     assert other.leaves[0].requires_grad
+
+
+def test_gradients_through_float16_are_kept_from_vanishing_by_a_copy_too():
+    branch = Branch(states(), dtype=torch.float16).copy(trainable=True)
+    small = branch.layers[0].weight.half().float()  # what comes back through it is float16
+    found = branch.gradient(1e-8 * small.sum())
+    expected = torch.tensor([1e-8, 1e-8] + [0.0] * 8)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=0)
+    assert pickle.loads(pickle.dumps(branch)).dtype == torch.float16

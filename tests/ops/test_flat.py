@@ -41,6 +41,14 @@ def test_half_precision_leaves_are_copies_that_a_refresh_renews():
     assert gradients(leaves[0].float().sum(), flat)[0].dtype == torch.float32
 
 
+def test_gradients_too_small_for_float16_are_not_lost():
+    leaves = [torch.ones(3).half(), torch.ones(2)]
+    flat = Flat(leaves, trainable=True)
+    loss = 1e-8 * (leaves[0].float().sum() + 3 * leaves[1].sum())  # 6e-8 is float16's least
+    expected = 1e-8 * torch.tensor([1.0, 1, 1, 3, 3])
+    torch.testing.assert_close(gradients(loss, flat)[0], expected, rtol=1e-3, atol=0)
+
+
 def test_a_vector_of_nothing_is_refused():
     with pytest.raises(ValueError, match="at least one tensor"):
         Flat([])

@@ -113,6 +113,24 @@ def test_bfloat16_stays_near_float32(tiny_net, make_images):
     torch.testing.assert_close(coarse, exact, rtol=0.05, atol=0.1)
 
 
+def test_float16_is_nearer_and_its_gradients_too(tiny_net, make_images):
+    images, found = make_images(8), {}
+    for precision in ("float32", "bf16", "fp16"):
+        network = Network(tiny_net, precision)
+        branch = network.require_source("test").copy(trainable=True)
+        (logits,) = network.run(Group(images, branch, Robust(0.05)))
+        found[precision] = logits.detach(), branch.gradient(logits.logsumexp(dim=1).mean())
+        assert logits.dtype == found[precision][1].dtype == torch.float32
+    for exact, coarse, fine in zip(*found.values(), strict=True):
+        gap = float((fine - exact).norm() / exact.norm())
+        assert gap < 3e-3
+        assert gap < float((coarse - exact).norm() / exact.norm()) / 2
+
+
+def test_convolutions_have_no_gradient_of_their_own(tiny_net):
+    assert not any(p.requires_grad for p in Network(tiny_net).body.parameters())
+
+
 def test_the_layout_of_the_images_changes_no_bit(tiny_net, make_images):
     network, images = Network(tiny_net), make_images(6)
     prepared = network.prepare(images)

@@ -109,7 +109,7 @@ class Method(ABC):
     self_training: bool = True  # learns from its own predictions, so it may collapse
     expensive: ClassVar[bool] = False  # a prediction takes many passes
     few_updates: ClassVar[bool] = False  # each counts: one that fails is tried once more
-    fuses: ClassVar[bool] = False  # worth fused kernels: passes without a gradient, many times
+    fuses: ClassVar[bool] = False  # worth fused kernels: passes that are recorded, many times
 
     view: View  # what :meth:`augmented` draws, for methods that see random views
 
@@ -122,8 +122,7 @@ class Method(ABC):
         self.draws, self.noise, self.numbers = context.draws, context.noise, context.numbers
         self._bank = context.bank
         self.passes: list[Graphed] = []
-        half = self.network.precision == "bf16"
-        fuses = (torch.bfloat16 if half else torch.float32) if self.fuses else None
+        fuses = self.network.dtype if self.fuses else None
         for name in dir(type(self)):
             if getattr(getattr(type(self), name), "is_tensor_pass", False):
                 replayed = Graphed(getattr(self, name), enabled=context.graphs, fuses=fuses)

@@ -9,9 +9,10 @@ from typing import Any, Self, TypeVar
 from multipool.core import unknown
 from multipool.decode import DECODERS
 from multipool.memory.checks import whole
+from multipool.ops.flat import DTYPES
 
 C = TypeVar("C")
-PRECISIONS = ("float32", "bf16")
+PRECISIONS = tuple(DTYPES)
 FALLBACKS = ("snapshot", "source")
 BAD_INPUTS = ("raise", "mask")
 

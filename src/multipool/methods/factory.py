@@ -59,7 +59,8 @@ def adapt(
             ``"mask"`` them: they get the source model's logits and are not learned from.
         options: hyperparameters of the method, by the names of its config.
         memory_options: options of the bank, where ``memory`` is a name or a class.
-        precision: ``"float32"`` or ``"bf16"`` (passes in bfloat16, statistics in float32).
+        precision: ``"float32"``, ``"bf16"`` or ``"fp16"``: what passes compute in; statistics,
+            losses and parameters are float32.
         compile: run the passes through ``torch.compile``.
         reset_every: go back to the source model and an empty memory after every so many batches,
             as RDumb does; works around any method. Left out: never, or what the method says.

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from multipool.ops.flat import check_gradient
+from multipool.ops.flat import check_gradient, gradient_scale, scaled
 from multipool.ops.normalise import LayerState
 
 
@@ -22,10 +22,17 @@ class Branch:
     ``affine`` is ``[w_1, b_1, w_2, b_2, ...]`` ``(P,)`` and ``statistics`` ``[mean_1, var_1, ...]``
     ``(S,)``; ``sizes`` and ``moment_sizes`` say where each is cut, with 0 for what a layer does not
     have. ``layers`` holds views of them, one :class:`LayerState` a layer. A trainable branch has
-    leaves that require gradients in place of the affine views.
+    leaves that require gradients in place of the affine views. ``dtype`` is what passes compute in.
     """
 
-    def __init__(self, layers: Sequence[LayerState], *, trainable: bool = False) -> None:
+    def __init__(
+        self,
+        layers: Sequence[LayerState],
+        *,
+        trainable: bool = False,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.dtype = dtype
         if not layers:
             raise ValueError("a branch needs at least one normalisation layer, got none")
         affine = [t.detach() for s in layers for t in (s.weight, s.bias)]
@@ -46,7 +53,7 @@ class Branch:
 
     def copy(self, *, trainable: bool = False) -> Branch:
         """Return an independent branch with the same values."""
-        return Branch(self.layers, trainable=trainable)
+        return Branch(self.layers, trainable=trainable, dtype=self.dtype)
 
     @property
     def has_statistics(self) -> bool:
@@ -56,13 +63,15 @@ class Branch:
     def gradient(self, loss: Tensor) -> Tensor:
         """Return d loss / d affine as one vector ``(P,)``; layers the loss misses count as 0."""
         check_gradient(loss)
-        parts = torch.autograd.grad(loss, self.leaves, allow_unused=True)
-        return torch.cat(
+        scale = gradient_scale(self.dtype)
+        parts = torch.autograd.grad(scaled(loss, scale), self.leaves, allow_unused=True)
+        found = torch.cat(
             [
                 torch.zeros_like(t) if g is None else g
                 for g, t in zip(parts, self.leaves, strict=True)
             ]
         )
+        return scaled(found, 1 / scale)
 
     @property
     def state(self) -> dict[str, Tensor]:
@@ -77,8 +86,9 @@ class Branch:
             LayerState(s.weight.detach(), s.bias.detach(), s.mean, s.var, s.eps)
             for s in self.layers
         ]
-        return {"layers": layers, "trainable": self.leaves[0].requires_grad}
+        trainable = self.leaves[0].requires_grad
+        return {"layers": layers, "trainable": trainable, "dtype": self.dtype}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Lay the vectors out anew."""
-        Branch.__init__(self, state["layers"], trainable=state["trainable"])
+        Branch.__init__(self, **state)

@@ -7,6 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+# What passes compute in, by the name of the precision.
+DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_SCALE = 4096.0  # gradients of activations reach 1e-6 and less, where float16 has few bits
+
 
 class Flat:
     """Leaf tensors of any shape, moved into one vector ``values`` ``(P,)`` float32.
@@ -42,8 +46,20 @@ def gradients(loss: Tensor, *flats: Flat) -> list[Tensor]:
     """
     check_gradient(loss)
     leaves = [leaf for flat in flats for leaf in flat.leaves]
-    parts = iter(torch.autograd.grad(loss, leaves, allow_unused=True))
-    return [torch.cat([_part(next(parts), leaf) for leaf in flat.leaves]) for flat in flats]
+    scale = max(gradient_scale(leaf.dtype) for leaf in leaves)
+    parts = iter(torch.autograd.grad(scaled(loss, scale), leaves, allow_unused=True))
+    found = [torch.cat([_part(next(parts), leaf) for leaf in flat.leaves]) for flat in flats]
+    return [scaled(vector, 1 / scale) for vector in found]
+
+
+def gradient_scale(dtype: torch.dtype) -> float:
+    """Return what a loss is multiplied by, so that gradients of type ``dtype`` are not lost."""
+    return _SCALE if dtype == torch.float16 else 1.0
+
+
+def scaled(values: Tensor, scale: float) -> Tensor:
+    """Return ``scale * values``, or the very same if that changes nothing."""
+    return values if scale == 1 else values * scale
 
 
 def check_gradient(loss: Tensor) -> None:

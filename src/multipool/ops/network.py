@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from multipool.ops.branch import Branch
+from multipool.ops.flat import DTYPES
 from multipool.ops.host import keep_freed
 from multipool.ops.normalise import LayerState, Policy, frozen
 from multipool.ops.outputs import logits_of, looks_like_probabilities
@@ -65,16 +66,16 @@ class Network(nn.Module):
         # A pass leaves traces here: adapters over one network take turns.
         self.lock = threading.RLock()
         self.known_as: str | None = None  # checksum of the fingerprint, once somebody has asked
-        self._dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-        self._steering = Steering(self._dtype)
+        self.dtype = DTYPES[precision]  # of the activations
+        self._steering = Steering(self.dtype)
         body = copy.deepcopy(model).float().eval().requires_grad_(False)
         self.body, states, self.kinds = replace_norms(body, self._steering)
-        self.source = Branch(states) if states else None
+        self.source = Branch(states, dtype=self.dtype) if states else None
         self._head = _last_linear(self.body)
         convolution = next((m for m in self.body.modules() if isinstance(m, nn.Conv2d)), None)
         # What the first layer takes; None: the model has no convolution to read it from.
         self.in_channels = None if convolution is None else convolution.in_channels
-        self.body.to(self._dtype)
+        self.body.to(self.dtype)
         if "GroupNorm" not in self.kinds or self.device().type != "cpu":
             # Convolutions and statistics are faster so, on the CPU too; GroupNorm there is not.
             self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -197,7 +198,7 @@ class Network(nn.Module):
         source = self.require_statistics("before_norm")
         self._steering.plan = [(source, Until(source.layers[index]), len(images))]
         try:
-            self.body(images.to(self._dtype))
+            self.body(images.to(self.dtype))
         except ReachedError as reached:
             return reached.x
         except RuntimeError as error:
@@ -231,7 +232,7 @@ class Network(nn.Module):
     def _forward(self, images: Tensor) -> Tensor:
         self._seen.clear()
         try:
-            output = self._call(images.to(self._dtype))
+            output = self._call(images.to(self.dtype))
         except RuntimeError as error:
             self._check_shape(images, error)
             raise

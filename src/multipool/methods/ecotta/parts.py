@@ -21,7 +21,6 @@ from multipool.ops.flat import Flat
 from multipool.ops.steering import Norm
 
 _EPS = 1e-5
-DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}  # what a pass computes in
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ def _new_leaves(
     bound = 1 / math.sqrt(9 * width)
     kernel = torch.from_numpy(draws.uniform(-bound, bound, (out, width, 3, 3)))
     yield from (torch.ones(out, device=device), torch.zeros(out, device=device))
-    yield kernel.to(DTYPES[network.precision]).to(device)
+    yield kernel.to(network.dtype).to(device)
     yield from (torch.ones(out, device=device), torch.zeros(out, device=device))
 
 
