@@ -7,11 +7,12 @@ import copy
 import math
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import kernels
 import torch
+from kernels import differ
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from training import check_training
@@ -20,9 +21,7 @@ from multipool.bench.train.optimizers import OPTIMIZERS
 from multipool.engine import Adapter, Setup, configure
 from multipool.memory import MEMORIES, build
 from multipool.methods import METHODS, load
-from multipool.methods.multipool.statistics import Moving
-from multipool.ops import LayerState, frozen, fused
-from multipool.ops.moments import normalise
+from multipool.ops import fused
 
 CLASSES = 10
 SIZES = (64, 1, 2, 3, 5, 16, 65, 200)
@@ -90,11 +89,6 @@ def make(
 def recorded(adapter: Adapter) -> int:
     """Return how many graphs the adapter replays."""
     return sum(len(replayed._recordings) for replayed in adapter.method.passes)
-
-
-def differ(one: Tensor, other: Tensor) -> float:
-    """Return the largest difference, as a share of the largest value."""
-    return float((one - other).abs().max() / other.abs().max())
 
 
 def check_graphs(
@@ -173,11 +167,14 @@ def check_guard(name: str) -> str:
 
 
 def check_half(name: str, norm: str = "BatchNorm") -> str:
-    """Passes in bfloat16 run, and their answers stay finite."""
-    adapter = make(name, precision="bf16", norm=norm)
-    for t in range(8):
-        assert adapter(images(t)).isfinite().all()
-    return f"{recorded(adapter)} graphs"
+    """Passes in 16 bits run, and their answers stay finite."""
+    graphs = 0
+    for precision in ("bf16", "fp16"):
+        adapter = make(name, precision=precision, norm=norm)
+        for t in range(8):
+            assert adapter(images(t)).isfinite().all()
+        graphs += recorded(adapter)
+    return f"{graphs} graphs"
 
 
 class HostCopies(TorchDispatchMode):
@@ -210,35 +207,6 @@ def check_one_copy(memory: str) -> str:
     return f"{copies.count} copy"
 
 
-def check_kernels(dtype: torch.dtype) -> str:
-    """Fused kernels compute what plain ones do."""
-    if not fused.get_ready(device, dtype):
-        return "no Triton here: plain kernels"
-    draw, worst = torch.Generator(device).manual_seed(0), 0.0
-    for shape in ((5, 16, 4, 4), (3, 48, 6, 6), (64, 64, 2, 2), (6, 32), (64, 256, 32, 32)):
-        x = torch.randn(shape, generator=draw, device=device).to(dtype)
-        x = x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
-        rows = torch.rand(8, shape[1], generator=draw, device=device) + 0.1
-        own, home = (LayerState(*rows[i : i + 4], 1e-5) for i in (0, 4))
-        share, rate = rows[0, 0], rows[1, 0].clamp(max=1)
-        weights = torch.rand(shape[0], generator=draw, device=device)
-        for given in (None, weights / weights.sum()):
-            one, other = (replace(own, mean=own.mean.clone(), var=own.var.clone()) for _ in "ab")
-            policy = Moving({id(one): home, id(other): home}, share, rate, given)
-            expected = policy(x, one)
-            found = fused.normalised(x, *policy.moments(x, other), other)
-            worst = max(worst, differ(found.float(), expected.float()))
-            worst = max(worst, differ(one.mean, other.mean), differ(one.var, other.var))
-        plain = frozen(x, own)
-        found = fused.normalised(x, own.mean, own.var, own, relu=True, shortcut=x)
-        worst = max(worst, differ(found.float(), torch.relu(plain + x).float()))
-        each = torch.rand(2, shape[0], shape[1] + 1, generator=draw, device=device)[..., 1:] + 0.1
-        found = fused.normalised(x, *each, own)
-        worst = max(worst, differ(found.float(), normalise(x, *each, own).float()))
-    assert worst <= (1e-5 if dtype == torch.float32 else 2e-2), f"differs by {worst:.1e}"
-    return f"differs by {worst:.0e}"
-
-
 CHECKS: dict[str, Callable[[], str]] = {}
 for _name, _bank in PAIRS:
     _with = _name if _bank is None else f"{_name} + {_bank}"
@@ -267,8 +235,12 @@ for _name in [n for n, kind in METHODS.items() if kind.fuses]:
     CHECKS[f"fused or not: {_name}"] = partial(
         check_graphs, _name, None, (64, 64, 64, 17), widths=(16, 32)
     )
-for _dtype in (torch.float32, torch.bfloat16):
-    CHECKS[f"fused kernels: {_dtype}"] = partial(check_kernels, _dtype)
+for _dtype in (torch.float32, torch.bfloat16, torch.float16):
+    CHECKS[f"fused kernels: {_dtype}"] = lambda of=_dtype: kernels.check_kernels(device, of)
+    CHECKS[f"fused kernels that learn: {_dtype}"] = lambda of=_dtype: kernels.check_learning(
+        device, of
+    )
+CHECKS["fused views"] = lambda: kernels.check_views(device)
 for _name in MEMORIES:
     CHECKS[f"one copy to the host: {_name}"] = partial(check_one_copy, _name)
 for _name in OPTIMIZERS:

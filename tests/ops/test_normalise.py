@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multipool.methods.resitta import Residual
-from multipool.ops import LayerState, Robust, batch, frozen, normalise
+from multipool.ops import LayerState, Robust, batch, frozen, fused, normalise
+from multipool.ops.normalise import Mix
 
 
 def layer(channels: int, seed: int = 0, grad: bool = True) -> LayerState:
@@ -147,3 +148,17 @@ def test_vectors_reach_the_kernel_at_addresses_that_cudnn_can_read(policy, monke
     assert set(seen) == {0}
     assert torch.equal(*outputs)
     assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize(("policy", "through"), [(Robust, 0.3), (Residual, 0.0)])
+def test_fused_kernels_are_told_what_a_policy_mixes(policy, through):
+    assert policy(0.3).mix == Mix(0.3, through, moves=True)
+    rows = torch.tensor([1.0, 1.0, 0.0, 1.0])
+    torch.testing.assert_close(policy(0.3, rows).mix.weights, rows / 3)
+    assert fused.mix_of(policy(0.3), torch.zeros(2, 3)).through == through
+
+
+def test_batch_is_a_mix_of_itself_alone_unless_a_channel_has_one_value():
+    assert fused.mix_of(batch, torch.zeros(2, 3)) == Mix(1.0, 1.0)
+    assert fused.mix_of(batch, torch.zeros(1, 3)) is None
+    assert fused.mix_of(lambda x, state: x, torch.zeros(2, 3)) is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from torch import Tensor
 from multipool.core import Retrieved
 from multipool.engine import Context, FromMemory, Kept, Prediction, tensor_pass
 from multipool.ops import Branch, FlatAdam, Group, LayerState, View, frozen, soft_cross_entropy
-from multipool.ops.normalise import batch_norm, move_statistics
+from multipool.ops.normalise import Mix, batch_norm, move_statistics
 from multipool.ops.padding import mean_of
 
 
@@ -130,6 +131,11 @@ class Residual:
         # Copies: another layer or pass moves the statistics before the backward reads these.
         mean, var = state.mean.clone(), state.var.clone()
         return batch_norm(x, mean, var, state.weight, state.bias, eps=state.eps)
+
+    @cached_property
+    def mix(self) -> Mix:
+        """What fused kernels do in its place."""
+        return Mix.moving(self.rate, 0.0, self.rows)
 
 
 class Alignment:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from multipool.ops import colour
+from multipool.ops import colour, fused_view
 
 _COLOURS = (
     colour.brightness,
@@ -74,6 +74,14 @@ class View:
 
         ``noise`` is standard normal of the same shape; ``None`` adds none.
         """
+        if (
+            noise is not None
+            and not (self.reflect or self.per_sample)
+            and fused_view.usable(images)
+        ):
+            matrix, taps = _inverse_affine(drawn)[0].tolist(), _taps(drawn.sigma)[:3, 0].tolist()
+            factors = drawn.colours[:, 0].tolist()
+            return fused_view.applied(images, drawn.order, factors, matrix, taps, noise, self.noise)
         # Channel by channel in memory: the colours work on whole channels.
         x = images.contiguous().clamp(0, 1)
         for i in drawn.order:
@@ -149,9 +157,7 @@ def _inverse_affine(drawn: ViewParameters) -> np.ndarray:
 
 def _blur(x: Tensor, sigma: np.ndarray) -> Tensor:
     """Blur with five Gaussian taps in each direction; the margin of two pixels is used up."""
-    taps = np.arange(-_BLUR_RADIUS, _BLUR_RADIUS + 1)
-    kernel = np.exp(-0.5 * (taps[:, None] / sigma) ** 2)  # (5, R)
-    kernel /= kernel.sum(axis=0)
+    kernel = _taps(sigma)
     for dim in (2, 3):
         size = x.shape[dim] - 2 * _BLUR_RADIUS
         total = _factor(kernel[_BLUR_RADIUS], x) * x.narrow(dim, _BLUR_RADIUS, size)
@@ -160,6 +166,14 @@ def _blur(x: Tensor, sigma: np.ndarray) -> Tensor:
                 _add_scaled(total, x.narrow(dim, i, size), _factor(tap, x))
         x = total
     return x
+
+
+def _taps(sigma: np.ndarray) -> np.ndarray:
+    """Return the weights of the blur ``(5, R)``."""
+    taps = np.arange(-_BLUR_RADIUS, _BLUR_RADIUS + 1)
+    kernel = np.exp(-0.5 * (taps[:, None] / sigma) ** 2)
+    weights: np.ndarray = kernel / kernel.sum(axis=0)
+    return weights
 
 
 def _add_scaled(total: Tensor, x: Tensor, factor: float | Tensor) -> None:

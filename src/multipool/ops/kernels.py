@@ -10,8 +10,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-PARTS = tl.constexpr(128)  # rows of a reduction are summed in so many parts
-
 
 @triton.jit(
     do_not_specialize=["eps", "low", "add", "rows", "space", "stride"],
@@ -40,8 +38,10 @@ def normalise(
 
     ``EACH``: statistics of each image, ``stride`` apart; an image has ``space`` rows.
     """
-    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    c = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
+    # Neighbours in time are neighbours in memory: blocks go along the channels first.
+    wide = tl.cdiv(channels, WIDE)
+    c = tl.program_id(0) % wide * WIDE + tl.arange(0, WIDE)
+    r = tl.program_id(0) // wide * ROWS + tl.arange(0, ROWS)
     has = c < channels
     inside = (r < rows)[:, None] & has[None, :]
     w = tl.load(weight + c, has, 0.0)[None, :]
@@ -62,57 +62,73 @@ def normalise(
 
 
 @triton.jit(
-    do_not_specialize=["rows", "space", "each", "weighted"],
+    do_not_specialize=["rows", "space", "parts", "weighted"],
     do_not_specialize_on_alignment=["weights", "middle"],
 )
 def sum_parts(
     x,
     weights,
     middle,
-    parts,
+    sums,
     rows,
     channels,
     space,
-    each,
+    parts,
     weighted,
     ROWS: tl.constexpr,
     WIDE: tl.constexpr,
 ):
-    """Write sums of d and d^2 over each part of the rows; d = x - middle, weighted by image."""
-    part = tl.program_id(0)
-    c = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
+    """Write sums of d and d^2 over each part of the rows; d = x - middle, weighted by image.
+
+    From the last rows to the first: those written last are still at hand, and those read last
+    are the first that whoever normalises wants.
+    """
+    part = tl.program_id(1)
+    c = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
     has = c < channels
-    m = tl.load(middle + c, has, 0.0)[None, :]
+    m = tl.load(middle + c, has, 0.0).to(tl.float32)[None, :]
     first = tl.zeros((ROWS, WIDE), dtype=tl.float32)
     second = tl.zeros((ROWS, WIDE), dtype=tl.float32)
-    end = tl.minimum((part + 1) * each, rows)
-    for start in range(part * each, end, ROWS):
-        r = start + tl.arange(0, ROWS)
-        inside = (r < end)[:, None] & has[None, :]
+    last = tl.cdiv(rows, ROWS) - 1
+    for back in range(part, last + 1, parts):
+        r = (last - back) * ROWS + tl.arange(0, ROWS)
+        inside = (r < rows)[:, None] & has[None, :]
         value = tl.load(x + r[:, None] * channels + c[None, :], inside, 0.0).to(tl.float32)
         d = tl.where(inside, value - m, 0.0)
-        scale = tl.load(weights + r // space, (r < end) & (weighted > 0), 1.0)[:, None]
+        scale = tl.load(weights + r // space, (r < rows) & (weighted > 0), 1.0)[:, None]
         first += scale * d
         second += scale * d * d
-    tl.store(parts + part * 2 * channels + c, tl.sum(first, axis=0), has)
-    tl.store(parts + (part * 2 + 1) * channels + c, tl.sum(second, axis=0), has)
+    tl.store(sums + part * 2 * channels + c, tl.sum(first, axis=0), has)
+    tl.store(sums + (part * 2 + 1) * channels + c, tl.sum(second, axis=0), has)
 
 
 @triton.jit(
-    do_not_specialize=["count"],
+    do_not_specialize=["count", "parts"],
     do_not_specialize_on_alignment=["mean", "var", "home_mean", "home_var", "share", "rate"],
 )
 def move(
-    parts, mean, var, home_mean, home_var, share, rate, mixed, count, channels, WIDE: tl.constexpr
+    sums,
+    mean,
+    var,
+    home_mean,
+    home_var,
+    share,
+    rate,
+    mixed,
+    parts,
+    count,
+    channels,
+    PARTS: tl.constexpr,
+    WIDE: tl.constexpr,
 ):
     """Move (mean, var) by ``rate`` to the summed rows'; mixed = their mixture with the home's."""
     c = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
     has = c < channels
     p = tl.arange(0, PARTS)
-    inside = (p >= 0)[:, None] & has[None, :]
+    inside = (p < parts)[:, None] & has[None, :]
     at = p[:, None] * 2 * channels + c[None, :]
-    first = tl.sum(tl.load(parts + at, inside, 0.0), axis=0) / count
-    second = tl.sum(tl.load(parts + at + channels, inside, 0.0), axis=0) / count
+    first = tl.sum(tl.load(sums + at, inside, 0.0), axis=0) / count
+    second = tl.sum(tl.load(sums + at + channels, inside, 0.0), axis=0) / count
     by, of = tl.load(rate), tl.load(share)
     m, v = tl.load(mean + c, has, 0.0), tl.load(var + c, has, 0.0)
     m, v = m + by * first, v + by * (second - first * first - v)

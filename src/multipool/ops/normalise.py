@@ -7,6 +7,7 @@ variance they use, whether those move, and how much gradient flows through them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,21 @@ class LayerState:
 
 
 Policy = Callable[[Tensor, LayerState], Tensor]
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What fused kernels must know of a policy that mixes stored statistics with the batch's."""
+
+    rate: float  # share of the batch in what normalises it
+    through: float  # share of the gradient that flows through the batch's statistics
+    moves: bool = False  # whether the stored statistics become the mixed ones
+    weights: Tensor | None = None  # (B,) of the images in the batch's, summing to 1; None: alike
+
+    @classmethod
+    def moving(cls, rate: float, through: float, rows: Tensor | None) -> Mix:
+        """Return the mix of a policy that moves statistics by ``rows`` ``(B,)``, 1 or 0."""
+        return cls(rate, through, moves=True, weights=None if rows is None else rows / rows.sum())
 
 
 def batch_moments(x: Tensor, rows: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -126,10 +142,10 @@ class Robust:
         move_statistics(x, state, self.rate, self.rows)
         return frozen(x, state)
 
-    def moments(self, x: Tensor, state: LayerState) -> tuple[Tensor, Tensor]:
-        """Return what ``x`` is normalised by without a gradient, after they have moved."""
-        move_statistics(x, state, self.rate, self.rows)
-        return state.mean, state.var
+    @functools.cached_property
+    def mix(self) -> Mix:
+        """What fused kernels do in its place."""
+        return Mix.moving(self.rate, self.rate, self.rows)
 
 
 def move_statistics(

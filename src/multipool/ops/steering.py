@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from multipool.ops import fused
+from multipool.ops import fused, fused_learning
 from multipool.ops.normalise import LayerState, Policy
 from multipool.ops.norms import OfItsOwn, WithStatistics, examine
 
@@ -52,8 +52,8 @@ class Norm(nn.Module):
         if len(plan) == 1:
             branch, policy, _ = plan[0]
             state = branch.layers[self.index]
-            if x.is_cuda and (found := fused.moments(policy, x, state)) is not None:
-                return fused.normalised(x, *found, state, relu=relu, shortcut=shortcut)
+            if x.is_cuda and (whole := _fused(policy, x, state, relu, shortcut)) is not None:
+                return whole
             out = policy(x, state)
         else:
             parts = zip(plan, x.split([rows for _, _, rows in plan]), strict=True)
@@ -63,6 +63,20 @@ class Norm(nn.Module):
         if not relu:
             return out
         return torch.relu(out) if out.is_cuda else torch.relu_(out)
+
+
+def _fused(
+    policy: Policy, x: Tensor, state: LayerState, relu: bool, shortcut: Tensor | None
+) -> Tensor | None:
+    """Return all that a layer does from fused kernels, or None where they cannot do it."""
+    if torch.is_grad_enabled():
+        given = (x, state.weight, state.bias, shortcut)
+        if any(t is not None and t.requires_grad for t in given):
+            return fused_learning.normalised(policy, x, state, relu=relu, shortcut=shortcut)
+    found = fused.moments(policy, x, state)
+    if found is None:
+        return None
+    return fused.normalised(x, *found, state, relu=relu, shortcut=shortcut)
 
 
 class OwnNorm(nn.Module):
