@@ -104,6 +104,35 @@ def test_a_pool_teaches_while_it_is_new(make_net, make_images):
     assert not torch.equal(adapter.method.student.affine, before)
 
 
+@pytest.mark.parametrize("guard", [True, False])
+def test_a_model_without_gradients_is_served_all_the_same(make_net, make_images, caplog, guard):
+    class Sealed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = make_net()
+
+        @torch.no_grad()
+        def forward(self, x):
+            return self.net(x)
+
+    adapter, plain = adapt(Sealed(), guard=guard), adapt(make_net(), options={"lr": 0.0})
+    for method in (adapter.method, plain.method):
+        method.correlation.sums = np.array([1000.0, 0.0])
+    for t in range(3):
+        x = make_images(32, seed=t)
+        torch.testing.assert_close(adapter(x), plain(x))
+    (said,) = [r for r in caplog.records if "gradient" in r.getMessage()]  # once
+    assert "multipool learns nothing by gradients from this model" in said.getMessage()
+    assert torch.equal(adapter.method.student.affine, adapter.network.source.affine)
+
+
+def test_large_images_are_learned_from_in_smaller_batches(make_net):
+    learning = Learning(Network(make_net(), num_classes=5).source, 5, 0.1)
+    assert len(learning.some(torch.zeros(200, 3, 32, 32))) == 200
+    assert len(learning.some(torch.zeros(64, 3, 224, 224))) == 20
+    assert len(learning.some(torch.zeros(64, 3, 512, 512))) == 16  # statistics of their own
+
+
 def test_a_model_without_statistics_has_a_rate_of_its_own(make_images):
     adapter = adapt(make_kind_net("layernorm"), seed=SEED)
     source = adapter.network.source.affine

@@ -1,4 +1,4 @@
-"""What multipool learns by gradients, if it is asked to: affine parameters that all pools share.
+"""What multipool learns by gradients: affine parameters that all pools share.
 
 ROID's loss, on batches of a stream in random order, each under its own statistics; the pools then
 normalise what they are asked about with theirs. Where classes come in runs a batch shows few of
@@ -7,6 +7,8 @@ them and teaches the wrong thing: there the steps become shorter, and end.
 
 from __future__ import annotations
 
+import logging
+
 import torch
 from torch import Tensor
 
@@ -14,8 +16,10 @@ from multipool.methods.multipool.rules import Ints, distinct
 from multipool.methods.roid import diversity_weights, soft_likelihood_ratio
 from multipool.ops import Branch, FlatAdam, Group, Network, batch, symmetric_cross_entropy
 
+_log = logging.getLogger("multipool")
 ENOUGH = 16  # images of a batch that has statistics of its own
 _LEAST = 0.05  # of a step: a shorter one is not taken
+_PIXELS = 2**20  # learned from at once: their activations are kept for the gradient
 _TEMPERATURE, _AVERAGE, _PULL = 1 / 3, 0.1, 0.01  # as in ROID's release
 
 
@@ -32,6 +36,31 @@ class Learning:
         self.source, self.student = source, source.copy(trainable=True)
         self._optimizer = FlatAdam(self.student.affine, lr)
         self._average = torch.full((num_classes,), 1 / num_classes, device=source.affine.device)
+        self._can: bool | None = None  # whether the model has gradients, once somebody has looked
+
+    def some(self, images: Tensor) -> Tensor:
+        """Return as many of the images ``(B, C, H, W)`` as may be learned from at once.
+
+        Two passes of 64 images of 224 pixels a side would take ten gigabytes with a ResNet-50.
+        """
+        return images[: max(ENOUGH, _PIXELS // (images.shape[-2] * images.shape[-1]))]
+
+    def can_learn(self, network: Network, images: Tensor) -> bool:
+        """Return whether the model's answers have gradients; tried once, with two images.
+
+        Statistics need none, so a model without them is served all the same.
+        """
+        if self._can is None:
+            try:
+                with torch.enable_grad():
+                    (logits,) = network.run(Group(images[:2], self.student, batch))
+                    self.student.gradient(logits.sum())
+                self._can = True
+            except (RuntimeError, ValueError) as error:
+                self._can = False
+                reason = str(error).partition("\n")[0]
+                _log.warning("multipool learns nothing by gradients from this model: %s", reason)
+        return self._can
 
     def length(self, pools: Ints, degree: float) -> float:
         """Return the length, 0 to 1, of a step on images of these ``pools`` ``(B,)``; 0: none.

@@ -205,8 +205,9 @@ class MultiPool(PoolPasses):
             self._correlate(prediction, pools)
         if self.learning is None or self._seen(pools[0]) > self.config.learn_until:
             return  # a pool teaches while it is new
-        if length := self.learning.length(pools, self.correlation.degree):
-            yield partial(self.teach, images, length)
+        length = self.learning.length(pools, self.correlation.degree)
+        if length > 0 and self.learning.can_learn(self.network, images):
+            yield partial(self.teach, self.learning.some(images), length)
 
     def teach(self, images: Tensor, length: float) -> Tensor:
         """Take a step of this ``length``, 0 to 1, on a batch."""
@@ -274,8 +275,6 @@ class MultiPool(PoolPasses):
             images, *rows = filled(self.config.samples, images)
             weights = [part / part.sum() for part in rows]
             return self.move_pass(images, self._numbers(pool, trusted, rate), *weights)[0]
-
-    # Rules --------------------------------------------------------------------------------------
 
     def _trust(self, pool: int, counts: Floats, router: Router) -> float:
         """Return the weight of the statistics of a pool of these class ``counts`` ``(L,)``."""
