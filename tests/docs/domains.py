@@ -14,7 +14,7 @@ def adapted() -> dict[str, Cells]:
     """Errors of every method, mean over seeds: in random order, in runs, and decoded."""
     by_name: dict[str, list[Row]] = {}
     for row in load("domains"):
-        plus = row["memory"] == "mcm+" and row["method"] != "multipool"
+        plus = row["memory"] == "mcm+" and not row["method"].startswith("multipool")
         by_name.setdefault(row["method"] + ("+mcm+" if plus else ""), []).append(row)
     return {name: _cells(rows) for name, rows in by_name.items()}
 
