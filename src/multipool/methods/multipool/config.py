@@ -25,6 +25,7 @@ class MultiPoolConfig:
     lr: float = 0.004  # of learning by gradients where the stream is in random order; 0: none
     learn_until: int = 1024  # samples of a pool that are learned from, its first
     lr_without: float = 0.0003  # in place of lr for a model without BatchNorm, which has no pools
+    centre: float = 0.4  # share of the classes that such a model's stream shows; 1: not centred
 
     def __post_init__(self) -> None:
         least = {"most": 1, "width": 1, "samples": 2, "update_every": 1, "young": 0, "lr": 0}
@@ -34,5 +35,7 @@ class MultiPoolConfig:
                 raise ValueError(
                     f"multipool's {name} must be at least {value}, got {getattr(self, name)}"
                 )
-        if not 0 <= self.depth <= 1:
-            raise ValueError(f"multipool's depth must be between 0 and 1, got {self.depth}")
+        for name in ("depth", "centre"):
+            if not 0 <= getattr(self, name) <= 1:
+                got = getattr(self, name)
+                raise ValueError(f"multipool's {name} must be between 0 and 1, got {got}")

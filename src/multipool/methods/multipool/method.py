@@ -24,7 +24,7 @@ from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.pools import WINDOW
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats, Ints, distinct, effective_samples, trust
-from multipool.ops import View, uncertainty
+from multipool.ops import View
 from multipool.ops.host import Arriving, sent
 from multipool.ops.padding import filled
 
@@ -73,8 +73,9 @@ class MultiPool(PoolPasses):
         self._pools = [self.bank] + [self.bank.twin() for _ in range(most - 1)]
 
     def keeps(self) -> Kept:
-        """Return the pools' statistics, and what was learned."""
-        kept: Kept = {} if self.learning is None else {"learning": self.learning}
+        """Return the pools' statistics, what was learned, and the centre."""
+        parts = {"learning": self.learning, "centre": self.centre}
+        kept: Kept = {name: part for name, part in parts.items() if part is not None}
         return kept if self.branch is None else {**kept, "pools.statistics": self.own}
 
     def banks(self) -> dict[str, WatchedBank]:
@@ -87,7 +88,7 @@ class MultiPool(PoolPasses):
         """Return the router, what is counted, and how correlated the stream is."""
         correlation: dict[str, Record] = {"correlation": self.correlation}
         if self.branch is None:
-            return {} if self.learning is None else correlation
+            return correlation
         return {"router": self.router, "accounts": self.accounts, **correlation}
 
     def facts(self) -> dict[str, object]:
@@ -109,8 +110,7 @@ class MultiPool(PoolPasses):
     def predict(self, images: Tensor) -> Prediction:
         """Sort the images into pools and predict each with the statistics of its pool."""
         if self.branch is None:
-            logits = self.plain_pass(images)[0]
-            return Prediction(logits, logits.argmax(dim=1), uncertainty(logits))
+            return self.plain(images)
         described = Arriving(self.describe_pass(images)[0])
         guess = self._guess(images)
         router = self.router.copy()
@@ -201,7 +201,8 @@ class MultiPool(PoolPasses):
         if isinstance(prediction, Routed) and prediction.route is not None:
             pools = prediction.route.pools
             yield from self._sort_in(images, prediction, prediction.route)
-        elif self.learning is not None:
+        else:
+            yield from self.recentre(prediction)
             self._correlate(prediction, pools)
         if self.learning is None or self._seen(pools[0]) > self.config.learn_until:
             return  # a pool teaches while it is new

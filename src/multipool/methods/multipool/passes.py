@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from multipool.engine import Context, Method, tensor_pass
+from multipool.engine import Context, Method, Prediction, Update, tensor_pass
+from multipool.methods.multipool.centre import Centre
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.learning import Learning
 from multipool.methods.multipool.rules import projection
 from multipool.methods.multipool.statistics import EachImage, moving, with_statistics
-from multipool.ops import Group, frozen
+from multipool.ops import Group, frozen, uncertainty
 from multipool.ops.moments import instance_moments
 
 
@@ -34,6 +37,7 @@ class PoolPasses(Method, ABC):
         if source is not None and lr > 0:
             self.learning = Learning(source, self.num_classes, lr)
         self.branch = source if self.network.has_statistics else None
+        self.centre = self._new_centre() if self.branch is None else None
         if self.branch is None:  # no statistics to keep
             return
         self.home = self.branch.statistics.clone()  # (S,)
@@ -49,6 +53,31 @@ class PoolPasses(Method, ABC):
         self.projection = torch.from_numpy(projection(full, config.width)).to(self.home)
         self.scale = layers[self.layer].var + layers[self.layer].eps  # (C,)
         self.spread = self.scale.sqrt()
+
+    def _new_centre(self) -> Centre | None:
+        """Return the centre of a model that ends with LayerNorm and a linear layer; else None."""
+        if self.network.kinds[-1:] != ["LayerNorm"]:
+            return None  # after a ReLU features do not lie around the origin
+        try:
+            origin = torch.zeros(1, self.network.feature_width(), device=self.device)
+        except ValueError:
+            return None
+        bias = self.network.classify(origin)[0].detach()
+        known = len(bias) == self.num_classes and self.config.centre < 1
+        return Centre(bias, self.config.centre) if known else None
+
+    def plain(self, images: Tensor) -> Prediction:
+        """Predict with a model that keeps no statistics, re-centred by what these images add."""
+        logits = self.plain_pass(images)[0]
+        found = logits
+        if self.centre is not None:
+            found = logits - self.centre.shift(self.centre.moved(logits)).to(logits.dtype)
+        return Prediction(found, found.argmax(dim=1), uncertainty(found), features=logits)
+
+    def recentre(self, prediction: Prediction) -> Iterator[Update]:
+        """Keep the centre that a batch makes."""
+        if self.centre is not None and prediction.features is not None:
+            yield partial(self.centre.take, self.centre.moved(prediction.features))
 
     @tensor_pass
     def plain_pass(self, images: Tensor) -> tuple[Tensor, ...]:

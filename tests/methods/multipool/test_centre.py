@@ -1,0 +1,109 @@
+"""The centre of features: against the definition, image by image, and where it must stay away."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kinds import make_kind_net
+from multipool.methods import adapt, load
+from multipool.methods.multipool.centre import Centre
+
+CENTRED = {"lr_without": 0.0}  # nothing learned, so that only the centre speaks
+
+
+def literal(batches, bias, least):
+    """Return the logits of the last batch, by the words of centre.py and nothing else."""
+    classes = len(bias)
+    counts, total = np.zeros(classes), np.zeros(classes)
+    weight = images = 0.0
+    for batch in batches:
+        keep = (1 - 1 / max(500, 5 * classes)) ** len(batch)
+        counts, total, weight, images = counts * keep, total * keep, weight * keep, images * keep
+        labels = [int(np.argmax(z)) for z in batch]
+        for label in labels:
+            counts[label] += 1
+        for z, label in zip(batch, labels, strict=True):
+            total += (z - bias) / counts[label]
+            weight += 1 / counts[label]
+            images += 1
+    shares = [n / counts.sum() for n in counts if n > 0]
+    seen = math.exp(-sum(q * math.log(q) for q in shares)) / classes
+    gate = max(0.0, (seen - least) / (1 - least)) * images / (images + 16)
+    return batches[-1] - gate * total / weight
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(2, 6), st.integers(0, 2**20)
+)
+def test_the_definition(sizes, classes, seed):
+    rng = np.random.default_rng(seed)
+    bias, least = rng.normal(size=classes), float(rng.uniform(0, 0.9))
+    batches = [rng.normal(1.0, 2.0, (size, classes)) for size in sizes]
+    centre = Centre(torch.from_numpy(bias), least)
+    for batch in batches:
+        logits = torch.from_numpy(batch)
+        state = centre.moved(logits)
+        found = logits - centre.shift(state)
+        centre.take(state)
+    np.testing.assert_allclose(found.numpy(), literal(batches, bias, least), atol=1e-9)
+
+
+def test_a_common_shift_is_taken_off_and_few_classes_are_left_alone():
+    rng, shift = np.random.default_rng(0), np.array([3.0, 0.0, 0.0, 0.0, 0.0])
+    labels = rng.integers(0, 5, 600)
+    clean = 4.0 * np.eye(5)[labels] + rng.normal(0, 1.5, (600, 5))
+
+    def wrong(keep):
+        centre, mistakes = Centre(torch.zeros(5), 0.4), 0
+        for rows in np.array_split(np.flatnonzero(keep), 10):
+            logits = torch.from_numpy(clean[rows] + shift)
+            state = centre.moved(logits)
+            found = (logits - centre.shift(state)).argmax(1).numpy()
+            mistakes += int((found != labels[rows]).sum())
+            centre.take(state)
+        return mistakes, int(((clean + shift).argmax(1) != labels)[keep].sum())
+
+    everything, before = wrong(labels >= 0)
+    assert everything < 0.6 * before
+    one_class, before = wrong(labels == 0)
+    assert one_class == before
+
+
+@pytest.mark.parametrize("kind", ["layernorm", "groupnorm", "none"])
+def test_only_what_ends_with_layer_norm_is_centred(kind, make_images):
+    adapter = adapt(make_kind_net(kind), options=CENTRED, decode="none")
+    assert (adapter.method.centre is not None) == (kind == "layernorm")
+    assert adapt(make_kind_net(kind), options={"centre": 1.0}).method.centre is None
+    plain, x = adapt(make_kind_net(kind), "source"), make_images(64, seed=1)
+    assert torch.equal(adapter(x), plain(x)) == (kind != "layernorm")
+
+
+def test_predicting_alone_keeps_nothing(make_images):
+    adapter = adapt(make_kind_net("layernorm"), options=CENTRED, decode="none")
+    x = make_images(32, seed=2)
+    once = adapter.predict(x)
+    assert torch.equal(adapter.predict(x), once)
+    assert torch.equal(adapter(x), once)
+    assert not torch.equal(adapter.predict(x), once)  # now the images count twice
+
+
+def test_saved_and_resumed(tmp_path, make_images):
+    model = make_kind_net("layernorm")
+    whole = adapt(model, seed=3)
+    x = [make_images(24, seed=t) for t in range(6)]
+    for images in x[:3]:
+        whole(images)
+    whole.save(tmp_path / "state.safetensors")
+    again = load(tmp_path / "state.safetensors", model)
+    for images in x[3:]:
+        assert torch.equal(whole(images), again(images))
+    assert float(whole.state_dict()["centre.counts"].sum()) > 100
+
+
+def test_a_bad_share_is_refused():
+    with pytest.raises(ValueError, match="multipool's centre must be between 0 and 1, got 1.5"):
+        adapt(make_kind_net("layernorm"), options={"centre": 1.5})
