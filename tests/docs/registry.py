@@ -126,6 +126,9 @@ WITHOUT_ROWS: dict[Key, str] = {
         "Choices where the publication leaves one",
         "threshold | CIFAR-10-C, ptta",
     ): ("one seed that chose a threshold; not results, and the runs were not kept"),
+    ("docs/notebook/pools.md", "Re-centred features", " | C10 extra, random"): (
+        "rules tried offline on features that were not kept; they chose one and are no results"
+    ),
     ("docs/start/your-model.md", "Source models without BatchNorm", " | CIFAR-10"): (
         "errors of files of weights that are not kept; the commands that train them are above it"
     ),
