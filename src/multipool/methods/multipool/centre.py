@@ -27,7 +27,8 @@ class Centre:
         self._keep = 1 - 1 / max(_MEMORY, _EACH * len(bias))
         nothing = torch.zeros_like(self._bias)
         # Images of each predicted class; the weighted sum of W h; that of weights, and of images.
-        self.state = {"counts": nothing.clone(), "total": nothing.clone(), "sums": nothing[:2] * 0}
+        sums = self._bias.new_zeros(2)
+        self.state = {"counts": nothing.clone(), "total": nothing.clone(), "sums": sums}
 
     def moved(self, logits: Tensor) -> dict[str, Tensor]:
         """Return the state after a batch of logits ``(B, L)``; it is not kept."""
