@@ -88,7 +88,7 @@ class MultiPool(PoolPasses):
         """Return the router, what is counted, and how correlated the stream is."""
         correlation: dict[str, Record] = {"correlation": self.correlation}
         if self.branch is None:
-            return correlation
+            return {} if self.learning is None else correlation
         return {"router": self.router, "accounts": self.accounts, **correlation}
 
     def facts(self) -> dict[str, object]:
@@ -203,7 +203,8 @@ class MultiPool(PoolPasses):
             yield from self._sort_in(images, prediction, prediction.route)
         else:
             yield from self.recentre(prediction)
-            self._correlate(prediction, pools)
+            if self.learning is not None:  # nobody else asks without pools
+                self._correlate(prediction, pools)
         if self.learning is None or self._seen(pools[0]) > self.config.learn_until:
             return  # a pool teaches while it is new
         length = self.learning.length(pools, self.correlation.degree)

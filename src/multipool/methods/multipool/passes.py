@@ -56,23 +56,23 @@ class PoolPasses(Method, ABC):
 
     def _new_centre(self) -> Centre | None:
         """Return the centre of a model that ends with LayerNorm and a linear layer; else None."""
-        if self.network.kinds[-1:] != ["LayerNorm"]:
-            return None  # after a ReLU features do not lie around the origin
+        # After a ReLU features do not lie around the origin.
+        if self.config.centre == 1 or self.network.kinds[-1:] != ["LayerNorm"]:
+            return None
         try:
             origin = torch.zeros(1, self.network.feature_width(), device=self.device)
         except ValueError:
             return None
         bias = self.network.classify(origin)[0].detach()
-        known = len(bias) == self.num_classes and self.config.centre < 1
-        return Centre(bias, self.config.centre) if known else None
+        return Centre(bias, self.config.centre) if len(bias) == self.num_classes else None
 
     def plain(self, images: Tensor) -> Prediction:
         """Predict with a model that keeps no statistics, re-centred by what these images add."""
-        logits = self.plain_pass(images)[0]
-        found = logits
+        logits, exact = self.plain_pass(images)[0], None
         if self.centre is not None:
-            found = logits - self.centre.shift(self.centre.moved(logits)).to(logits.dtype)
-        return Prediction(found, found.argmax(dim=1), uncertainty(found), features=logits)
+            exact = logits.double()  # a copy: on a GPU the next pass writes where the logits lie
+            logits = logits - self.centre.shift(self.centre.moved(exact)).to(logits.dtype)
+        return Prediction(logits, logits.argmax(dim=1), uncertainty(logits), features=exact)
 
     def recentre(self, prediction: Prediction) -> Iterator[Update]:
         """Keep the centre that a batch makes."""
