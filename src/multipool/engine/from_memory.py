@@ -67,10 +67,6 @@ class FromMemory(Method):
                 if len(stored) > 0:
                     yield partial(self.update, stored)
 
-    def images_of(self, stored: Retrieved) -> Tensor:
-        """Return stored images ``(M, C, H, W)``, laid out for a pass."""
-        return self.network.prepare(stored.images.to(self.device))
-
     def filled(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return what goes into a pass over stored samples, on a GPU in one of a few sizes."""
         return filled(self.config.samples, *tensors)

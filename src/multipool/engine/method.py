@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from multipool.core import Retrieved
 from multipool.engine.bank import WatchedBank
 from multipool.engine.graphs import Graphed
 from multipool.engine.prediction import Prediction
@@ -169,6 +170,10 @@ class Method(ABC):
         raise TypeError(f"{type(self).__name__} is one_pass and must say how to train")
 
     @torch.no_grad()
+    def images_of(self, stored: Retrieved) -> Tensor:
+        """Return stored images ``(M, C, H, W)``, laid out for a pass."""
+        return self.network.prepare(stored.images.to(self.device))
+
     def augmented(self, images: Tensor) -> Tensor:
         """Return a random view of the images, laid out for a pass."""
         return self.network.prepare(self.view(images, self.draws, self.noise))

@@ -263,10 +263,6 @@ class MultiPool(PoolPasses):
                 self.correlation.forget(place)
         accounts.note(event)
 
-    def images_of(self, stored: Retrieved) -> Tensor:
-        """Return stored images ``(M, C, H, W)``, laid out for a pass."""
-        return self.network.prepare(stored.images.to(self.device))
-
     def update(self, pool: int, stored: Retrieved) -> Tensor:
         """Move a pool's statistics to those of samples of its bank."""
         images = self.images_of(stored)
