@@ -48,16 +48,18 @@ SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-f
 sanitize: $(READY)
 	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -r src/multipool $(SANITIZED)/
 	rm -f $(SANITIZED)/multipool/memory/_decide*.so $(SANITIZED)/multipool/memory/_pixels*.so \
-		$(SANITIZED)/multipool/decode/_chains*.so
+		$(SANITIZED)/multipool/decode/_chains*.so \
+		$(SANITIZED)/multipool/methods/multipool/_gaussians*.so
 	CFLAGS="$(SANITIZERS)" LDFLAGS="$(SANITIZERS)" $(BIN)/python setup.py --quiet build_ext --force \
 		--build-temp $(SANITIZED)/temp --build-lib $(SANITIZED)
 	test -f $(SANITIZED)/multipool/memory/_decide*.so
 	test -f $(SANITIZED)/multipool/memory/_pixels*.so
 	test -f $(SANITIZED)/multipool/decode/_chains*.so
+	test -f $(SANITIZED)/multipool/methods/multipool/_gaussians*.so
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" PYTHONMALLOC=malloc \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 OMP_NUM_THREADS=1 \
 		PYTHONPATH=$(SANITIZED) $(BIN)/python -m pytest -p no:cacheprovider tests/memory tests/decode \
-		tests/fuzz/test_extension_calls.py tests/fuzz/test_memory_calls.py
+		tests/methods/multipool/test_gaussians.py tests/fuzz/test_extension_calls.py tests/fuzz/test_memory_calls.py
 
 bench: $(READY)
 	$(BIN)/multipool bench memory

@@ -37,6 +37,9 @@ setup(
         ),
         extension("multipool.memory._pixels", ["pixels"], []),
         extension("multipool.decode._chains", ["chains"], []),
+        extension(
+            "multipool.methods.multipool._gaussians", ["gaussians", "arguments"], ["gaussians"]
+        ),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED and not PURE else {},
 )

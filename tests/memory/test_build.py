@@ -21,7 +21,7 @@ def test_free_threaded_pythons_get_no_limited_interface(monkeypatch, free_thread
     )
     runpy.run_path(str(SETUP))
     assert ("bdist_wheel" in asked["options"]) is not free_threaded
-    assert len(asked["ext_modules"]) == 3
+    assert len(asked["ext_modules"]) == 4
     for extension in asked["ext_modules"]:
         assert extension.py_limited_api is not free_threaded
         assert ("Py_LIMITED_API" in dict(extension.define_macros)) is not free_threaded

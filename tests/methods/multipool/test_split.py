@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multipool.methods.multipool.split import Axis, _quantiles, squash, two_domains
+from multipool.methods.multipool.split import _quantiles, squash, two_domains
 
 WIDTH, COUNT, LEAST = 20, 480, 0.33
 
@@ -90,18 +90,6 @@ def test_squashed_tails_end_at_the_width_and_the_middle_is_kept():
     assert bent[-1] == pytest.approx(2.5)
     assert bent[4] == pytest.approx(0.01 / 1.4826, rel=1e-3)  # the median deviation is 1
     assert (np.diff(bent) > 0).all()
-
-
-def test_an_axis_gains_by_hand_what_two_gaussians_explain_better():
-    axis = Axis(np.array([1.0]), (-3.0, 3.0), share=0.5, variance=1.0, likelihood=0.0)
-    places = np.array([-3.0, 3.0])
-    # One Gaussian: variance 9, each place at one deviation. Two: each in the middle of its own.
-    one = -0.5 - 0.5 * np.log(9.0)
-    both = np.log(0.5 * (1 + np.exp(-18.0)))
-    assert axis.gain(places) == pytest.approx(both - one)
-    assert axis.first(np.array([-1.0, -0.1, 0.1, 5.0])).tolist() == [True, True, False, False]
-    uneven = Axis(np.array([1.0]), (-3.0, 3.0), share=0.9, variance=1.0, likelihood=0.0)
-    assert uneven.first(np.array([0.1])).tolist() == [True]  # the larger has the benefit of doubt
 
 
 def test_quantiles_of_rows_are_numpys():
