@@ -25,6 +25,7 @@ from multipool.ops.moments import normalise
 
 SHAPES = ((5, 16, 4, 4), (3, 48, 7, 5), (64, 64, 2, 2), (6, 32), (64, 256, 32, 32))
 ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
+NEAR = 1e-4  # of 0: rounding may put an activation on either side of the ReLU
 
 
 def differ(one: Tensor, other: Tensor) -> float:
@@ -78,6 +79,8 @@ def check_learning(device: torch.device, dtype: torch.dtype) -> str:
             counted = getattr(policy, "rows", None)
             given = [activations(shape, draw, dtype) for _ in range(4)]
             vectors = torch.rand(4, shape[1], generator=draw, device=device) + 0.1
+            if relu:
+                given[2:] = _clear_of_zero(policy, given, vectors, added=added)
             both = [
                 _pushed(make, policy, given, vectors, counted, relu=relu, added=added, twice=twice)
                 for make in (_by_kernels, _plainly)
@@ -107,6 +110,19 @@ def _plainly(
     out = out if shortcut is None else out + shortcut.float()
     out = torch.relu(out) if relu else out
     return out, out
+
+
+def _clear_of_zero(
+    policy: Policy, given: list[Tensor], vectors: Tensor, *, added: bool
+) -> list[Tensor]:
+    """Return what pulls at the output, nothing where that is cut off or not by a rounding.
+
+    There the gradient is all or nothing, and reaches the sums of its channel as well.
+    """
+    weight, bias, mean, var = (v.clone() for v in vectors)
+    state = LayerState(weight, bias, mean, var, 1e-5)
+    before, _ = _plainly(policy, given[0], state, False, given[1] if added else None)
+    return [pull * (before.abs() >= NEAR) for pull in given[2:]]
 
 
 def _pushed(
