@@ -56,6 +56,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         " | CIFAR-10-C, ptta",
     ): regrets.without_batchnorm,
     ("docs/compare.md", "CIFAR-100-C, undecoded, seed 0", " | CIFAR-10-C, WRN-16-2"): regrets.whole,
+    ("docs/performance.md", "Precision", " | C10, WRN-16-2: ptta"): regrets.precisions,
     (RESULTS, _WHOLE, "method | its own pool"): lambda: streams.hosts(streams.WHOLE),
     (RESULTS, _WHOLE, " | motion"): lambda: streams.by_corruption(streams.WHOLE),
     (RESULTS, _SHORT, "method | its own pool"): lambda: streams.hosts(streams.SHORT),
@@ -147,7 +148,7 @@ PAGES_WITHOUT_ROWS: dict[str, str] = {
     "docs/notebook/corruptions.md": "agreement, speed and parameters: no stream was run",
     "docs/notebook/diagnose.md": "facts of memories and streams: no error is compared",
     "docs/notebook/guard.md": "what the guard sees and costs; its whole streams are in results.md",
-    "docs/performance.md": "times of one machine",
+    "docs/performance.md": "times of one machine; errors by precision have rows",
     "docs/results/claims.md": "numbers of other pages, to which tests/docs/test_claims.py holds it",
     "docs/notebook/robustness.md": "counts of trials, made again by the commands on the page",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping
 from statistics import mean
@@ -63,6 +64,32 @@ def whole() -> dict[str, Cells]:
         cells = found.setdefault(_name(row), [None, None])
         both = [float(row["undecoded_error"]), float(row["error"])]
         cells[places.index((row["dataset"], row["model"]))] = both
+    return found
+
+
+def precisions() -> dict[str, Cells]:
+    """Undecoded errors in float32 and in float16, of streams that were run in both."""
+    places = [
+        (data, model, kind)
+        for data, model in (("cifar10-c", "wrn16-2"), ("cifar100-c", "resnext29"))
+        for kind in ("ptta", "ctta", "domains-10000")
+    ]
+    found: dict[str, Cells] = {}
+    for name in ("multipool", "rotta", "petta", "resitta"):
+        plain, half = (_in_precision(name, wanted) for wanted in ("float32", "fp16"))
+        found[name] = [[plain[p], half[p]] if p in plain and p in half else None for p in places]
+    return found
+
+
+def _in_precision(name: str, wanted: str) -> dict[tuple[str, str, str], float]:
+    """Return undecoded errors by dataset, model and kind, seed 0."""
+    found = {}
+    for row in (r for file in ("compare", "whole", "precision") for r in load(f"compare/{file}")):
+        parts = json.loads(row["certificate"] or "[]")
+        said = {part["method"]["precision"] for part in parts} or {"float32"}  # older rows
+        if (_name(row), row["seed"], said) == (name, "0", {wanted}) and row["undecoded_error"]:
+            place = row["dataset"], row["model"], row["kind"]
+            found[place] = float(row["undecoded_error"])
     return found
 
 
