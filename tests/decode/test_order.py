@@ -69,6 +69,27 @@ def test_a_sum_forgets_sample_by_sample():
     np.testing.assert_allclose(discounted(total, terms, 10), expected)
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (5, LAGS)])
+def test_a_sum_that_forgets_is_the_same_bits_however_often_it_was_asked_for(shape):
+    generator = np.random.default_rng(2)
+    total, terms = generator.random(shape), generator.random((64, *shape))
+    powers = (1 - 1 / 256) ** np.arange(63, -1, -1)
+    expected = (1 - 1 / 256) ** 64 * total + np.tensordot(powers, terms, axes=1)
+    for _ in range(2):
+        found = discounted(total, terms, 256)
+        assert found.shape == shape
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_the_shares_of_a_long_stream_are_made_once_and_stay_as_they_are():
+    early, late = running_mean(7, 31, 32), running_mean(7, 10**6, 32)
+    np.testing.assert_array_equal(early, late)  # both know a window and more
+    assert running_mean(7, 500, 32) is late
+    assert not late.flags.writeable
+    assert running_mean(7, 0, 32)[0, 0] == 1.0
+    assert (running_mean(7, 0, 32) != late).any()
+
+
 @pytest.mark.parametrize("seen", [0, 40, 1000])
 def test_neighbours_are_compared_with_the_samples_17_to_48_before(drawn, seen):
     emissions, past = drawn

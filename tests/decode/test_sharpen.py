@@ -3,12 +3,12 @@
 import numpy as np
 import torch
 
-from multipool.decode.sharpen import FACTORS, choose_factor, sureness
+from multipool.decode.sharpen import FACTORS, choose_factor, sums, sureness
 
 
 def test_sureness_is_the_highest_probability_at_each_factor():
     logits = torch.randn(5, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = sureness((logits - logits.amax(dim=1, keepdim=True)).numpy())
+    found = sureness(sums((logits - logits.amax(dim=1, keepdim=True)).numpy()))
     for position, factor in enumerate(FACTORS):
         expected = (factor * logits).softmax(dim=1).amax(dim=1)
         np.testing.assert_allclose(found[:, position], expected)

@@ -25,7 +25,7 @@ from multipool.decode.order import (
     running_mean,
     unlike_strangers,
 )
-from multipool.decode.sharpen import choose_factor, sureness
+from multipool.decode.sharpen import choose_factor, sums, sureness
 from multipool.decode.single import advance_one
 from multipool.decode.state import State, read
 
@@ -138,9 +138,11 @@ def advance(state: State, logits: Array, window: int) -> tuple[Array, State]:
     """Return log posteriors ``(B, L)`` of float64 logits and the state after them."""
     # By numpy: torch wakes its threads for every small step, which costs more than the step.
     given: Array = logits - logits.max(axis=1, keepdims=True)
-    sure = discounted(state.sureness, sureness(given), window)
-    heats = _HEATS / choose_factor(sure)
-    emissions = normalised(np.exp(given[:, None] / heats))  # (B, T, L)
+    totals = sums(given)
+    sure = discounted(state.sureness, sureness(totals), window)
+    emissions = given[:, None] / (_HEATS / choose_factor(sure))  # (B, T, L)
+    np.exp(emissions, out=emissions)
+    emissions /= np.add.reduce(emissions, axis=-1, keepdims=True)
     plain = np.ascontiguousarray(emissions[:, 0])
     state, before = _order(state, plain, window), state
     filtered, evidence = before.started(state.lag)
@@ -148,7 +150,7 @@ def advance(state: State, logits: Array, window: int) -> tuple[Array, State]:
     evidence = discounted(evidence, np.log(gained * plain.shape[1]), window)
     last = normalised(prior[-LAGS:] * emissions[-LAGS:, HEAT])
     belief = _belief(evidence, state)
-    answer: Array = given - np.log(np.exp(given).sum(axis=1, keepdims=True))
+    answer: Array = given - np.log(totals[:, :1])
     used = np.flatnonzero(belief.weights)
     if len(used):
         after = predict_back(emissions, HEAT[used], STAY[used], state.lag)

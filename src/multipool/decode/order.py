@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import sqrt
 
 import numpy as np
@@ -29,8 +30,13 @@ def _near(same: Array) -> Array:
     """Return e_t . e_(t-k) for each lag k, ``(B, K)``."""
     if len(same) == 1:
         return same.take(_BACK, axis=1)
-    now = np.arange(len(same))[:, None]
-    return same[now, now + _BACK]
+    return _beside(same, PAST - LAGS, LAGS)[:, ::-1]
+
+
+def _beside(same: Array, first: int, count: int) -> Array:
+    """Return columns ``first`` and after of the first row, of each later one a column later."""
+    row, column = same.strides
+    return np.ndarray((len(same), count), same.dtype, same, first * column, (row + column, column))
 
 
 def agreements(same: Array, classes: int) -> Array:
@@ -50,11 +56,10 @@ def unlike_strangers(same: Array, seen: int) -> tuple[Array, Array]:
             return np.zeros((1, LAGS)), np.zeros(1)
         strange = same[:, :_STRANGERS].mean(axis=1)
         return _near(same) - strange[:, None], same[:, PAST] - strange
-    now = np.arange(len(same))
-    strangers = same[now[:, None], now[:, None] + np.arange(_STRANGERS)].mean(axis=1)
-    known = seen + now >= PAST
-    more = np.where(known[:, None], _near(same) - strangers[:, None], 0.0)
-    return more, np.where(known, same[now, now + PAST] - strangers, 0.0)
+    strangers = _beside(same, 0, _STRANGERS).mean(axis=1)
+    more, most = _near(same) - strangers[:, None], same.diagonal(PAST) - strangers
+    more[: max(0, PAST - seen)] = most[: max(0, PAST - seen)] = 0.0
+    return more, most
 
 
 def order_after(order: Array, more: Array, most: Array) -> Array:
@@ -63,9 +68,12 @@ def order_after(order: Array, more: Array, most: Array) -> Array:
     Of ``more`` and its square, of ``most``, and of what one lag has more than the mean of all and
     its square.
     """
-    apart = more - more.mean(axis=1, keepdims=True)
-    even = np.broadcast_to(most[:, None], more.shape)
-    return discounted(order, np.stack([more, more**2, even, apart, apart**2], axis=1), LONG)
+    terms = np.empty((len(more), *order.shape))  # (B, 5, K)
+    terms[:, 0], terms[:, 2] = more, most[:, None]
+    apart = np.subtract(more, more.mean(axis=1, keepdims=True), out=terms[:, 3])
+    np.multiply(more, more, out=terms[:, 1])
+    np.multiply(apart, apart, out=terms[:, 4])
+    return discounted(order, terms, LONG)
 
 
 def is_shown(order: Array) -> bool:
@@ -98,10 +106,22 @@ def running_mean(size: int, seen: int, window: int) -> Array:
     Column 0 is the mean before the batch, row t stands before sample t, row B after the batch.
     Each sample moves the mean by one over the samples seen, at most a window.
     """
-    rate = 1 / np.minimum(EVEN + seen + 1 + np.arange(size), max(window, EVEN))
+    most = max(window, EVEN)
+    return _shares(size, seen, most) if seen < most else _shares_later(size, most)
+
+
+@lru_cache(maxsize=2)
+def _shares_later(size: int, most: int) -> Array:
+    """Return what :func:`running_mean` does from some sample on, whichever it is."""
+    return _shares(size, most, most)
+
+
+def _shares(size: int, seen: int, most: int) -> Array:
+    rate = 1 / np.minimum(EVEN + seen + 1 + np.arange(size), most)
     left = np.concatenate([[1.0], np.cumprod(1 - rate)])  # of the mean before the batch
-    shares = np.tril(left[:, None] / left[1:] * rate, -1)
-    return np.concatenate([left[:, None], shares], axis=1)
+    shares = np.concatenate([left[:, None], np.tril(left[:, None] / left[1:] * rate, -1)], axis=1)
+    shares.flags.writeable = False
+    return shares
 
 
 def foretold(emissions: Array, same: Array, marginal: Array, shares: Array, window: int) -> Array:
@@ -121,8 +141,17 @@ def choose_lag(lag: int, agreement: Array, marginal: float) -> int:
 
 def discounted(total: Array, terms: Array, window: int) -> Array:
     """Return a sum that forgets over ``window`` samples after the rows of ``terms``."""
-    keep = 1 - 1 / window
     if len(terms) == 1:  # a camera that sends image by image asks for this five times each
-        return np.asarray(keep * total + terms[0])
-    powers = keep ** np.arange(len(terms) - 1, -1, -1)
-    return np.asarray(keep ** len(terms) * total + np.tensordot(powers, terms, axes=1))
+        return np.asarray((1 - 1 / window) * total + terms[0])
+    powers, kept = _powers(len(terms), window)
+    weighted = np.dot(powers, terms.reshape(len(terms), -1))
+    return np.asarray(kept * total + weighted.reshape(total.shape))
+
+
+@lru_cache(maxsize=16)
+def _powers(count: int, window: int) -> tuple[Array, float]:
+    """Return what is left of each of ``count`` samples, ``(1, B)``, and of all before them."""
+    keep = 1 - 1 / window
+    powers = np.asarray(keep ** np.arange(count - 1, -1, -1), dtype=np.float64)[None]
+    powers.flags.writeable = False
+    return powers, keep**count

@@ -16,23 +16,34 @@ FACTORS = (1.0, *(f * 2**k for k in range(_OCTAVES) for f in (1.5, 2.0)))
 _SURE = 0.6  # mean of the highest probabilities that is sharp enough
 
 
-def sureness(logits: Array) -> Array:
-    """Return the highest probability of each sample at each factor, and 1 to count, ``(B, S + 1)``.
+def sums(logits: Array) -> Array:
+    """Return sums over the classes of exp of logits times each factor, ``(B, L)`` to ``(B, S)``.
 
-    ``logits`` ``(B, L)`` have 0 as their highest.
+    ``logits`` have 0 as their highest.
     """
-    whole, half = np.exp(logits), np.exp(1.5 * logits)
-    sums = np.ones((len(logits), len(FACTORS) + 1))
-    whole.sum(axis=1, out=sums[:, 0])
+    found = np.empty((len(FACTORS), len(logits)))
+    pair = np.empty((2, *logits.shape))  # exp at two factors, which grow together
+    np.exp(1.5 * logits, out=pair[0])
+    whole = np.exp(logits, out=pair[1])
+    np.add.reduce(whole, axis=1, out=found[0])
+    whole *= whole
     for octave in range(_OCTAVES):  # squares cost less than exponentials
-        whole *= whole
-        half.sum(axis=1, out=sums[:, 2 * octave + 1])
-        whole.sum(axis=1, out=sums[:, 2 * octave + 2])
-        half *= half
-    return np.asarray(1 / sums)
+        np.add.reduce(pair, axis=2, out=found[2 * octave + 1 : 2 * octave + 3])
+        pair *= pair
+    return found.T
 
 
-def choose_factor(sums: Array) -> float:
-    """Return the lowest factor that is sharp enough, of sums of :func:`sureness`, ``(S + 1,)``."""
-    sharp = sums[:-1] >= _SURE * sums[-1]
+def sureness(sums: Array) -> Array:
+    """Return the highest probability at each factor, and 1 to count, ``(B, S)`` to ``(B, S + 1)``.
+
+    ``sums`` are those of :func:`sums`: the highest logit is 0.
+    """
+    found = np.ones((len(sums), sums.shape[1] + 1))
+    np.divide(1.0, sums, out=found[:, :-1])
+    return found
+
+
+def choose_factor(sure: Array) -> float:
+    """Return the lowest factor that is sharp enough, of :func:`sureness` added up, ``(S + 1,)``."""
+    sharp = sure[:-1] >= _SURE * sure[-1]
     return FACTORS[int(sharp.argmax())] if sharp.any() else FACTORS[-1]

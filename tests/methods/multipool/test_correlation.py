@@ -123,3 +123,27 @@ def test_one_image_is_taken_as_a_batch_of_one(seed):
         other.last, other.owner = rows[-1], owners[-1:]
         saved, expected = one.state_dict(), other.state_dict()
         assert all(torch.equal(saved[name], expected[name]) for name in expected)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_batch_of_one_pool_is_taken_as_the_rule_says(most):
+    rng = np.random.default_rng(most)
+    found, said = Correlation(3, 7), []
+    for t in range(12):
+        prediction, pools = rng.dirichlet(np.full(7, 0.3), 9), rng.integers(0, most, 9)
+        if t == 6:
+            found.forget(0)
+        means, weights = found.means.copy(), np.minimum(found.weights, 1000.0)
+        for pool in np.unique(pools):
+            mine = prediction[pools == pool]
+            weights[pool] += len(mine)
+            means[pool] += (mine.mean(axis=0) - means[pool]) * len(mine) / weights[pool]
+        rows, owners = np.vstack([found.last, prediction]), np.append(found.owner, pools)
+        gaps = np.where((owners >= 0)[:, None], rows - means[owners], 0.0)
+        sums = np.array([np.vdot(gaps[1:], gaps[1:]), np.vdot(gaps[:-1], gaps[1:])])
+        expected = found.sums * (1 - 1 / 1000.0) ** 9 + sums
+        found.add(prediction, pools)
+        np.testing.assert_array_equal(found.sums, expected)
+        np.testing.assert_array_equal(found.means, means)
+        said.append(found.owner[0])
+    assert set(said) <= set(range(most))

@@ -42,14 +42,17 @@ class Correlation:
         if len(pools) == 1:
             self._add_one(predictions[0], int(pools[0]))
             return
-        for pool in distinct(pools):
-            mine = predictions[pools == pool]
+        used = distinct(pools)
+        for pool in used:
+            mine = predictions if len(used) == 1 else predictions[pools == pool]
             self.weights[pool] = min(self.weights[pool], _MEMORY) + len(mine)
             gap = mine.mean(axis=0) - self.means[pool]
             self.means[pool] += gap * len(mine) / self.weights[pool]
         rows = np.concatenate([self.last[None], predictions])
         owners = np.concatenate([self.owner, pools])
-        gaps = np.where((owners >= 0)[:, None], rows - self.means[owners], 0.0)
+        gaps = rows - self.means[owners[0] if used == [owners[0]] else owners]
+        if owners[0] < 0:  # nothing came before
+            gaps[0] = 0.0
         found = [np.vdot(gaps[1:], gaps[1:]), np.vdot(gaps[:-1], gaps[1:])]
         self.sums = self.sums * (1 - 1 / _MEMORY) ** len(pools) + np.array(found)
         self.last, self.owner = rows[-1], owners[-1:]

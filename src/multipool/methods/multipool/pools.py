@@ -149,11 +149,20 @@ class Pools:
         kept = owners >= 0
         if not kept.any():
             return
-        rest = self.recent[stop - count : stop][kept] - self.centres[owners[kept]]
+        rows = self.recent[stop - count : stop]
+        if kept.all():
+            rest = rows - self.centres[owners]
+        else:
+            rest = rows[kept] - self.centres[owners[kept]]
         known = min(float(self.numbers[2]) + len(rest), _LONG)
         self._white = None
-        moved = (rest.T @ rest / len(rest) - self.covariance) * len(rest) / known
-        self.covariance = self.covariance + moved
+        moved = rest.T @ rest  # then in place, which takes half the time
+        moved /= len(rest)
+        moved -= self.covariance
+        moved *= len(rest)
+        moved /= known
+        moved += self.covariance
+        self.covariance = moved
         self.numbers[2] = int(known)
 
     def _searches(self) -> bool:

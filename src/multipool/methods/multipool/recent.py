@@ -6,7 +6,7 @@ import numpy as np
 
 from multipool.methods.multipool.rules import Floats
 
-_ROOM = 64  # rows that a buffer has beyond those it keeps
+_ROOM = 256  # rows that a buffer has beyond those it keeps: four batches of 64
 
 
 class Recent:
@@ -23,7 +23,7 @@ class Recent:
     """
 
     def __init__(self, rows: Floats) -> None:
-        self._buffer = _Buffer(rows)
+        self._buffer = _Buffer(rows, rows[:0])
         self._count = self._stop = len(rows)
 
     @property
@@ -35,16 +35,21 @@ class Recent:
         """Return the last N rows after ``points`` ``(B, D)`` have come, too."""
         buffer, stop = self._buffer, self._stop + len(points)
         if buffer.taken != self._stop or stop > len(buffer.rows):
-            return Recent(np.concatenate([self.rows, points])[len(points) :])
-        buffer.rows[self._stop : stop] = points
-        buffer.taken = stop
+            points = points[-self._count :]
+            buffer, stop = _Buffer(self.rows[len(points) :], points), self._count
+        else:
+            buffer.rows[self._stop : stop] = points
+            buffer.taken = stop
         after = object.__new__(Recent)
         after._buffer, after._count, after._stop = buffer, self._count, stop
         return after
 
 
 class _Buffer:
-    def __init__(self, rows: Floats) -> None:
-        self.taken = len(rows)
-        self.rows = np.empty((len(rows) + _ROOM, rows.shape[1]))
-        self.rows[: self.taken] = rows
+    """Rows, room for more of them, and how many places are taken."""
+
+    def __init__(self, rows: Floats, more: Floats) -> None:
+        self.taken = len(rows) + len(more)
+        self.rows = np.empty((self.taken + _ROOM, rows.shape[1]))
+        self.rows[: len(rows)] = rows
+        self.rows[len(rows) : self.taken] = more

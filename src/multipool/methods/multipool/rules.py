@@ -21,7 +21,7 @@ def distinct(pools: Ints) -> list[int]:
     >>> distinct(np.array([3, 1, 3]))
     [1, 3]
     """
-    return pools.tolist() if len(pools) == 1 else np.unique(pools).tolist()
+    return pools.tolist() if len(pools) == 1 else sorted(set(pools.tolist()))
 
 
 def whitener(covariance: Floats, samples: float) -> Floats:
@@ -62,23 +62,23 @@ def likely_path(costs: Floats, start: int, stay: float) -> Ints:
     count, pools = costs.shape
     if pools == 1:
         return np.zeros(count, dtype=np.int64)
-    keep, move = -np.log(stay), -np.log((1 - stay) / (pools - 1))
-    total = costs[0] + move
-    total[start] += keep - move
+    keep, move = float(-np.log(stay)), float(-np.log((1 - stay) / (pools - 1)))
+    first = costs[0] + move
+    first[start] += keep - move
     if count == 1:
-        return np.array([total.argmin()])
-    came = np.empty((count, pools), dtype=np.int64)
-    itself = np.arange(pools)
-    for t in range(1, count):
-        best = int(total.argmin())
-        switched = total[best] + move
-        came[t] = np.where(total + keep <= switched, itself, best)
-        total = np.minimum(total + keep, switched) + costs[t]
-    path = np.empty(count, dtype=np.int64)
-    path[-1] = int(total.argmin())
-    for t in range(count - 1, 0, -1):
-        path[t - 1] = came[t, path[t]]
-    return path
+        return np.array([first.argmin()])
+    # Number by number: of a few pools that takes a third of what numpy does.
+    total, came = first.tolist(), []
+    for now in costs[1:].tolist():
+        least = min(total)
+        best, switched = total.index(least), least + move
+        kept = [value + keep for value in total]
+        came.append([i if value <= switched else best for i, value in enumerate(kept)])
+        total = [(a if a < switched else switched) + b for a, b in zip(kept, now, strict=True)]
+    path = [total.index(min(total))]
+    for before in reversed(came):
+        path.append(before[path[-1]])
+    return np.array(path[::-1])
 
 
 def staying(changes: int, images: int) -> float:
