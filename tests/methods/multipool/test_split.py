@@ -92,6 +92,15 @@ def test_squashed_tails_end_at_the_width_and_the_middle_is_kept():
     assert (np.diff(bent) > 0).all()
 
 
+@pytest.mark.parametrize("count", [1, 2, 7, 40, 41])
+def test_squashing_is_by_the_median_and_the_median_deviation(count):
+    points = np.random.default_rng(count).standard_normal((count, 9)) ** 3
+    points[:, 0] = np.round(points[:, 0])  # many are equal
+    gaps = points - np.median(points, axis=0)
+    scale = 1.4826 * np.median(np.abs(gaps), axis=0) + 1e-9
+    np.testing.assert_array_equal(squash(points), np.tanh(gaps / scale / 2.5) * 2.5)
+
+
 def test_quantiles_of_rows_are_numpys():
     rows = np.random.default_rng(0).standard_normal((3, 41))
     shares = np.array([0.15, 0.5, 1.0])

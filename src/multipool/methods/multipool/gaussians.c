@@ -9,48 +9,49 @@
 /* As in gaussians.py. */
 #define STEPS 40
 #define RARE 0.04
-#define TILE 4 /* starts that are multiplied at once: sums of TILE x BLOCK stay in registers */
+#define TILE 4 /* starts that are multiplied at once */
 
-/* Wider registers where the machine has them. Each sum is added in the same order, so its bits are
- * the same. Asking needs glibc, and a resolver that runs before a sanitiser is ready. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) \
-    && !defined(__SANITIZE_ADDRESS__)
-#define WIDEST __attribute__((target_clones("avx2", "default")))
-#else
-#define WIDEST
-#endif
-
-/* Four numbers as one, added and multiplied one by one. */
-typedef double Four __attribute__((vector_size(32), aligned(8), may_alias));
-
-/* out_r = sum_i weights_r[i] table[i] for TILE starts r; a table of ``wide`` columns. */
-WIDEST
-static void product(
-    const double *const *weights, const double *table, int64_t count, int64_t wide,
-    double *const *out)
-{
-    const double *a = weights[0], *b = weights[1], *c = weights[2], *d = weights[3];
-    for (int64_t column = 0; column < wide; column += BLOCK) {
-        Four sums[TILE][2] = {{{0.0}}};
-        for (int64_t i = 0; i < count; i++) {
-            const Four *row = (const Four *)(table + i * wide + column);
-            Four low = row[0], high = row[1];
-            sums[0][0] += a[i] * low, sums[0][1] += a[i] * high;
-            sums[1][0] += b[i] * low, sums[1][1] += b[i] * high;
-            sums[2][0] += c[i] * low, sums[2][1] += c[i] * high;
-            sums[3][0] += d[i] * low, sums[3][1] += d[i] * high;
-        }
-        for (int r = 0; r < TILE; r++) {
-            Four *to = (Four *)(out[r] + column);
-            to[0] = sums[r][0], to[1] = sums[r][1];
-        }
+/* out_r = sum_i weights_r[i] table[i] for TILE starts r; a table of ``wide`` columns, of which
+ * twice as many as a register holds go at once: the sums stay in registers. */
+#define PRODUCT(name, Lanes) \
+    static void name( \
+        const double *const *weights, const double *table, int64_t count, int64_t wide, \
+        double *const *out) \
+    { \
+        const double *a = weights[0], *b = weights[1], *c = weights[2], *d = weights[3]; \
+        const int64_t step = 2 * sizeof(Lanes) / sizeof(double); \
+        for (int64_t column = 0; column < wide; column += step) { \
+            Lanes sums[TILE][2] = {{{0.0}}}; \
+            for (int64_t i = 0; i < count; i++) { \
+                const Lanes *row = (const Lanes *)(table + i * wide + column); \
+                Lanes low = row[0], high = row[1]; \
+                sums[0][0] += a[i] * low, sums[0][1] += a[i] * high; \
+                sums[1][0] += b[i] * low, sums[1][1] += b[i] * high; \
+                sums[2][0] += c[i] * low, sums[2][1] += c[i] * high; \
+                sums[3][0] += d[i] * low, sums[3][1] += d[i] * high; \
+            } \
+            for (int r = 0; r < TILE; r++) { \
+                Lanes *to = (Lanes *)(out[r] + column); \
+                to[0] = sums[r][0], to[1] = sums[r][1]; \
+            } \
+        } \
     }
-}
+
+typedef double Two __attribute__((vector_size(16), aligned(8), may_alias));
+PRODUCT(product_of_two, Two)
+
+#ifdef __x86_64__ /* most have registers for four, but not all; the bits are the same */
+typedef double Four __attribute__((vector_size(32), aligned(8), may_alias));
+__attribute__((target("avx"))) PRODUCT(product_of_four, Four)
+#define PRODUCT_HERE (__builtin_cpu_supports("avx") ? product_of_four : product_of_two)
+#else
+#define PRODUCT_HERE product_of_two
+#endif
 
 /* The same for all that are going: rows of ``from`` times the table into rows of ``to``. */
 static void products(
-    const Fit *f, const int64_t *going, int64_t left, const double *from, int64_t stride, const double *table,
-    int64_t count, int64_t wide, double *to)
+    const Fit *f, const int64_t *going, int64_t left, const double *from, int64_t stride,
+    const double *table, int64_t count, int64_t wide, double *to)
 {
     for (int64_t i = 0; i < left; i += TILE) {
         const double *weights[TILE];
@@ -60,7 +61,7 @@ static void products(
             weights[r] = from + s * stride;
             out[r] = to + s * wide;
         }
-        product(weights, table, count, wide, out);
+        PRODUCT_HERE(weights, table, count, wide, out);
     }
 }
 
@@ -79,13 +80,11 @@ static double dot(const double *a, const double *b, int64_t count)
 /* The mean of a row of ``f->rows`` numbers, of which those beyond the points are 0. */
 static double mean_of(const Fit *f, const double *values)
 {
-    Four sums[2] = {{0.0}};
-    for (int64_t n = 0; n < f->rows; n += BLOCK) {
-        const Four *now = (const Four *)(values + n);
-        sums[0] += now[0], sums[1] += now[1];
-    }
-    sums[0] += sums[1];
-    return (sums[0][0] + sums[0][1] + sums[0][2] + sums[0][3]) / (double)f->count;
+    double sums[4] = {0.0};
+    for (int64_t n = 0; n < f->rows; n += 4)
+        for (int k = 0; k < 4; k++)
+            sums[k] += values[n + k];
+    return (sums[0] + sums[1] + sums[2] + sums[3]) / (double)f->count;
 }
 
 /* By how many nats a sample the two Gaussians of a start are likelier than one. */

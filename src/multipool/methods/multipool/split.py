@@ -7,6 +7,8 @@ have long tails, which would pass for a second domain: they are squashed first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,16 +22,34 @@ _NEAR = (0.15, 0.3, 0.5)  # shares of the points that a fit begins from
 def squash(points: Floats, width: float = 2.5) -> Floats:
     """Return points ``(N, D)`` about their median in robust units, tails bent in at ``width``."""
     rows = np.ascontiguousarray(points.T)  # (D, N): to sort along memory takes half the time
-    gaps = rows - _medians(rows)
-    scale = 1.4826 * _medians(np.abs(gaps)) + 1e-9
-    return np.ascontiguousarray((np.tanh(gaps / scale / width) * width).T)
+    ordered = np.sort(rows, axis=1)
+    middle = _between(ordered, lambda rank: ordered[:, rank])
+    apart = _between(ordered, lambda rank: _nearest(ordered, middle, rank))
+    rows -= middle[:, None]  # in place, which takes half the time
+    rows /= (1.4826 * apart + 1e-9)[:, None]
+    rows /= width
+    np.tanh(rows, out=rows)
+    rows *= width
+    return np.ascontiguousarray(rows.T)
 
 
-def _medians(rows: Floats) -> Floats:
-    """Return the median of each row, ``(D, N)`` to ``(D, 1)``."""
-    ordered, half = np.sort(rows, axis=1), rows.shape[1] // 2
-    low = ordered[:, half - 1 + rows.shape[1] % 2]
-    return np.asarray((low + ordered[:, half]) / 2)[:, None]
+def _between(rows: Floats, ranked: Callable[[int], Floats]) -> Floats:
+    """Return the median of each row ``(D, N)``, given what has a rank, 0 the lowest, ``(D,)``."""
+    count = rows.shape[1]
+    low, high = ranked((count - 1) // 2), ranked(count // 2)
+    return np.asarray((low + high) / 2)
+
+
+def _nearest(ordered: Floats, middle: Floats, rank: int) -> Floats:
+    """Return the distance from the middle ``(D,)`` that has a rank, of sorted rows ``(D, N)``.
+
+    The nearest ones lie side by side: of all so many neighbours, those whose ends are near. That
+    is quicker than to sort again.
+    """
+    count = ordered.shape[1]
+    below = middle[:, None] - ordered[:, : count - rank]
+    above = ordered[:, rank:] - middle[:, None]
+    return np.asarray(np.maximum(below, above, out=below).min(axis=1))
 
 
 def two_domains(
@@ -45,10 +65,11 @@ def two_domains(
     fitted, held_out = bent[order[:cut]], bent[order[cut:]]
     centre = fitted.mean(axis=0)
     width = bent.shape[1]
-    covariance = np.cov(fitted.T)
+    fitted -= centre
+    covariance = fitted.T @ fitted / (cut - 1)
     share = max(0.02, 0.5 * width / (width + cut))
     white = _whitener((1 - share) * covariance + share * np.diag(np.diag(covariance)))
-    axis = _best_axis((fitted - centre) @ white, rng)
+    axis = _best_axis(fitted @ white, rng)
     if axis is None or axis.gain((held_out - centre) @ (white @ axis.direction)) < least:
         return None
     return axis.first((bent - centre) @ (white @ axis.direction))
