@@ -39,6 +39,58 @@ def test_both_ways_say_the_same_bit_for_bit(classes, lag):
     )
 
 
+@needs_compiled
+@pytest.mark.parametrize("size", [1, 3, 64])
+@pytest.mark.parametrize("classes", [2, 7, 8, 9, 100, 128, 129, 1000])
+def test_powers_are_added_up_bit_for_bit_as_by_numpy(classes, size):
+    generator = np.random.default_rng(classes)
+    pair = np.exp(-30 * generator.random((2, size, classes)))
+    found, expected = np.empty((17, size)), np.empty((17, size))
+    chains.add_up(pair.copy(), expected)
+    compiled.add_up(pair.copy(), found)
+    np.testing.assert_array_equal(found, expected)
+    for row, power in ((0, pair[1]), (1, pair[0]), (2, pair[1] ** 2), (3, pair[0] ** 2)):
+        np.testing.assert_allclose(found[row], power.sum(axis=1))
+    np.testing.assert_allclose(found[16], (pair[1] ** 256).sum(axis=1))
+
+
+@needs_compiled
+@pytest.mark.parametrize(
+    ("pair", "found"),
+    [
+        (np.ones((2, 3, 4), dtype=np.float32), np.ones((5, 3))),
+        (np.ones((2, 3, 4)), np.ones((5, 3), dtype=np.int64)),
+        (np.ones((3, 3, 4)), np.ones((5, 3))),
+        (np.ones((2, 3, 4)), np.ones((4, 3))),
+        (np.ones((2, 3, 4)), np.ones((5, 2))),
+        (np.ones((2, 3)), np.ones((5, 3))),
+        (np.ones((2, 3, 4)), np.ones(5)),
+        (np.ones((2, 4, 3)).transpose(0, 2, 1), np.ones((5, 3))),
+        (np.ones((2, 3, 4)), None),
+        (b"no array", np.ones((5, 3))),
+    ],
+)
+def test_powers_that_are_none_are_refused(pair, found):
+    with pytest.raises((ValueError, TypeError, BufferError)):
+        compiled._chains.sums(pair, found)
+
+
+@needs_compiled
+def test_sums_must_not_be_written_over_their_powers():
+    memory = np.ones(30)
+    with pytest.raises(ValueError, match="apart"):
+        compiled._chains.sums(memory[:24].reshape(2, 3, 4), memory[15:].reshape(5, 3))
+
+
+def test_a_binary_without_sums_leaves_them_to_numpy(monkeypatch):
+    old = ModuleType("_chains")
+    old.VERSION = compiled.VERSION
+    monkeypatch.setattr(compiled, "_chains", old)
+    pair, found = np.full((2, 1, 4), 0.5), np.empty((3, 1))
+    compiled.add_up(pair, found)
+    assert found[:, 0].tolist() == [2.0, 2.0, 1.0]
+
+
 def in_batches(logits):
     decoder = SequenceDecoder(logits.shape[1])
     return torch.cat([decoder(piece) for piece in logits.split(50)])

@@ -1,4 +1,4 @@
-"""What chains.c offers: the last two arrays are filled."""
+"""What chains.c offers: the last two arrays are filled; of ``sums`` both are written to."""
 
 VERSION: int
 
@@ -13,3 +13,4 @@ def predict(
     evidence: object,
     /,
 ) -> None: ...
+def sums(pair: object, found: object, /) -> None: ...

@@ -45,6 +45,19 @@ def predict_back(emissions: Array, stay: Array, lag: int) -> Array:
     return predict(emissions[::-1], unknown, stay, lag)[0][::-1]
 
 
+def add_up(pair: Array, found: Array) -> None:
+    """Fill in sums ``(S, B)`` over the classes of two powers ``(2, B, L)`` and of their squares.
+
+    First the second one's; then, again and again, those of the first and of the second's square,
+    and both are squared. They are used up.
+    """
+    np.add.reduce(pair[1], axis=1, out=found[0])
+    pair[1] *= pair[1]
+    for row in range(1, len(found), 2):
+        np.add.reduce(pair, axis=2, out=found[row : row + 2])
+        pair *= pair
+
+
 def normalised(products: Array) -> Array:
     """Return the rows divided by their sums."""
     return products / products.sum(axis=-1, keepdims=True)

@@ -27,6 +27,14 @@ def available() -> bool:
     return current and os.environ.get("MULTIPOOL_COMPILED") != "0"
 
 
+def add_up(pair: Array, found: Array) -> None:
+    """Fill in sums ``(S, B)`` of powers ``(2, B, L)`` and of their squares, which use them up."""
+    if available() and hasattr(_chains, "sums"):  # which binaries of before lack
+        _chains.sums(pair, found)
+    else:
+        chains.add_up(pair, found)
+
+
 def predict(
     emissions: Array, heat: NDArray[np.int64], before: Array, stay: Array, lag: int
 ) -> tuple[Array, Array]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from multipool.decode.chains import Array
+from multipool.decode.compiled import add_up
 
 _OCTAVES = 8  # up to 256: ROID multiplies logits by a prior, about one in the number of classes
 FACTORS = (1.0, *(f * 2**k for k in range(_OCTAVES) for f in (1.5, 2.0)))
@@ -22,14 +23,10 @@ def sums(logits: Array) -> Array:
     ``logits`` have 0 as their highest.
     """
     found = np.empty((len(FACTORS), len(logits)))
-    pair = np.empty((2, *logits.shape))  # exp at two factors, which grow together
+    pair = np.empty((2, *logits.shape))  # at two factors; squares cost less than exponentials
     np.exp(1.5 * logits, out=pair[0])
-    whole = np.exp(logits, out=pair[1])
-    np.add.reduce(whole, axis=1, out=found[0])
-    whole *= whole
-    for octave in range(_OCTAVES):  # squares cost less than exponentials
-        np.add.reduce(pair, axis=2, out=found[2 * octave + 1 : 2 * octave + 3])
-        pair *= pair
+    np.exp(logits, out=pair[1])
+    add_up(pair, found)
     return found.T
 
 
