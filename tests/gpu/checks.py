@@ -20,7 +20,7 @@ from training import check_training
 from multipool.bench.train.optimizers import OPTIMIZERS
 from multipool.engine import Adapter, Setup, configure
 from multipool.memory import MEMORIES, build
-from multipool.methods import METHODS, load
+from multipool.methods import METHODS, adapt, load
 from multipool.ops import fused
 
 CLASSES = 10
@@ -78,7 +78,8 @@ def make(
 ) -> Adapter:
     """Return an adapter on the device, with graphs or without."""
     kind = METHODS[name]
-    setup = Setup(num_classes=CLASSES, memory=memory, **more)
+    # Compared bit for bit, or with a CPU: in one precision, unless a check asks for another.
+    setup = Setup(num_classes=CLASSES, memory=memory, **{"precision": "float32", **more})
     bank = (
         build(memory or kind.prefers or kind.takes_memory, CLASSES) if kind.takes_memory else None
     )
@@ -122,9 +123,9 @@ def check_graphs(
     return f"{graphs} graphs, " + (f"differs by {worst:.0e}" if worst else "equal")
 
 
-def check_saved(name: str, memory: str | None) -> str:
+def check_saved(name: str, memory: str | None, precision: str = "float32") -> str:
     """Saved on the GPU it is loaded on a CPU and predicts the same; and back again."""
-    adapter = make(name, memory)
+    adapter = make(name, memory, precision=precision)
     for t in range(5):
         adapter(images(t, 50))
     x = images(99)
@@ -138,6 +139,8 @@ def check_saved(name: str, memory: str | None) -> str:
         there.save(path)
         back = load(path, network().to(device), source=source())
         assert back(x).isfinite().all()
+        assert back.network.precision == adapter.network.precision
+        assert there.network.precision == "float32"
     assert agree >= 0.95, f"only {agree:.0%} of the predictions agree"
     return f"{agree:.0%} agree, differs by {differ(found, expected):.0e}"
 
@@ -175,6 +178,26 @@ def check_half(name: str, norm: str = "BatchNorm") -> str:
             assert adapter(images(t)).isfinite().all()
         graphs += recorded(adapter)
     return f"{graphs} graphs"
+
+
+def check_chosen() -> str:
+    """By default methods on fused kernels compute in float16, but not a model that overflows."""
+    large = network((16, 32))
+    with (
+        torch.no_grad()
+    ):  # the same classifier, with activations of a million before its first norm
+        large[0].weight.mul_(1e6)
+        large[1].running_mean.mul_(1e6)
+        large[1].running_var.mul_(1e12)
+    nets = {name: network((16, 32)) for name in ("multipool", "rotta", "tent")}
+    found = {
+        name: adapt(net.to(device), name.partition(" ")[0]).network.precision
+        for name, net in {**nets, "rotta of a model that overflows": large}.items()
+    }
+    capable = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+    half = "fp16" if capable and fused.get_ready(device, torch.float16) else "float32"
+    assert list(found.values()) == [half, half, "float32", "float32"], found
+    return ", ".join(f"{name} {chosen}" for name, chosen in found.items())
 
 
 class HostCopies(TorchDispatchMode):
@@ -235,6 +258,10 @@ for _name in [n for n, kind in METHODS.items() if kind.fuses]:
     CHECKS[f"fused or not: {_name}"] = partial(
         check_graphs, _name, None, (64, 64, 64, 17), widths=(16, 32)
     )
+    CHECKS[f"saved here, loaded on a CPU, precision auto: {_name}"] = partial(
+        check_saved, _name, None, "auto"
+    )
+CHECKS["precision auto"] = check_chosen
 for _dtype in (torch.float32, torch.bfloat16, torch.float16):
     CHECKS[f"fused kernels: {_dtype}"] = lambda of=_dtype: kernels.check_kernels(device, of)
     CHECKS[f"fused kernels that learn: {_dtype}"] = lambda of=_dtype: kernels.check_learning(

@@ -98,6 +98,20 @@ def test_what_the_shared_model_was_not_made_for_is_refused(tiny_net, options, sa
         multipool.adapt(multipool.share(tiny_net), **options)
 
 
+def test_a_precision_that_nobody_named_is_that_of_the_shared_model(tiny_net, make_images, tmp_path):
+    shared = multipool.share(tiny_net, precision="fp16")
+    adapter = multipool.adapt(shared, "tent")
+    assert (adapter.setup.precision, adapter.network.precision) == ("auto", "fp16")
+    with pytest.raises(ValueError, match="precision='fp16', got 'float32'"):
+        multipool.adapt(shared, "tent", precision="float32")
+    adapter(make_images(8))
+    adapter.save(tmp_path / "a.safetensors")
+    assert multipool.load(tmp_path / "a.safetensors", shared).network is shared
+    assert multipool.load(tmp_path / "a.safetensors", tiny_net).network.precision == "float32"
+    with pytest.raises(ValueError, match="unknown precision 'auto'"):
+        multipool.share(tiny_net, precision="auto")
+
+
 def test_what_is_no_model_cannot_be_shared():
     with pytest.raises(ValueError, match=r"torch\.nn\.Module, got str"):
         multipool.share("model")

@@ -42,6 +42,14 @@ def test_names_of_another_number_of_classes_are_refused(tmp_path):
         read_model(ModelChoice(classes=tmp_path / "names", device="cpu"), "multipool")
 
 
+def test_a_service_computes_in_float32_unless_a_precision_is_named():
+    chosen = [
+        read_model(ModelChoice(device="cpu", **more), "multipool")[0].precision
+        for more in ({}, {"precision": "bf16"})
+    ]
+    assert chosen == ["float32", "bf16"]
+
+
 def test_a_device_that_is_none_is_refused():
     with pytest.raises(ValueError, match="--device must be auto, cpu or cuda"):
         read_model(ModelChoice(device="toaster"), "multipool")

@@ -64,7 +64,7 @@ def methods(
         int, typer.Option(metavar="PX", help="Side of the images, with --weights.")
     ] = 32,
     device: o.Device = "auto",
-    precision: o.Precision = "float32",
+    precision: o.Precision = "auto",
     compile: o.Compile = False,  # noqa: A002
     guard: Annotated[
         bool, typer.Option("--guard", help="Measure what the guard costs, in float32.")
@@ -81,7 +81,8 @@ def methods(
     samples a second of the first 40 batches, "start" the seconds from ``adapt`` to the tenth.
     "x forward" is the time of a batch over one plain forward pass of the model; "x necessary" over
     the bare forward and backward passes that the method cannot do without; "x own pool" over the
-    same method with its own pool. All of a method's steps and those passes take turns.
+    same method with its own pool. All of a method's steps and those passes take turns. With
+    --precision auto some methods compute in float16, plain inference in float32.
     """
     wanted = o.split_names(methods) or tuple(METHODS)
     for name in wanted:
@@ -172,6 +173,9 @@ def _show_speeds(
     columns = ["method", "memory", "samples/s", "% of source", "cold/s", "start s", "ms/batch"]
     columns += ["x forward", "x necessary", "x own pool", "memory %"]
     table(f"speed on {machine['device']}", columns, [_row(speed) for speed in found], left=2)
+    said = dict.fromkeys(f"{s.method} in {s.precision}" for s in found if s.precision != "float32")
+    if said:
+        say(f"{', '.join(said)}; plain forward passes in float32", False)
     others = machine.get("cores_busy_with_others", "an unknown number of")
     say(f"others kept {others} of {machine['cores']} cores busy meanwhile", False)
 

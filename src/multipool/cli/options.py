@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from multipool.bench.run.experiment import Experiment
+from multipool.engine.setup import PRECISIONS
 
 _SETTINGS = {f.name: f for f in dataclasses.fields(Experiment) if "help" in f.metadata}
 _KINDS = typing.get_type_hints(Experiment) | {"domains": str | None}
@@ -30,7 +31,14 @@ Severity = Annotated[int, setting("severity")]
 BatchSize = Annotated[int, setting("batch_size")]
 Seed = Annotated[int, setting("seed")]
 Device = Annotated[str, setting("device")]
-Precision = Annotated[str, setting("precision")]
+# Of commands that measure or serve: what is compared is computed in a precision with a name.
+Precision = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help=f"One of: {', '.join(PRECISIONS)}. Of the passes; auto: the faster one that is safe.",
+    ),
+]
 Compile = Annotated[bool, setting("compile")]
 _Set = Annotated[
     list[str] | None,

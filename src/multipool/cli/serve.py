@@ -74,7 +74,7 @@ def main(
     source: _Source = None,
     set_: _Set = None,
     device: o.Device = "auto",
-    precision: o.Precision = "float32",
+    precision: o.Precision = "auto",
     seed: o.Seed = 0,
     state_dir: _StateDir = Path("multipool-serve"),
     host: _Host = "127.0.0.1",

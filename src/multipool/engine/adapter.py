@@ -18,9 +18,10 @@ from multipool.engine.guard import Guard
 from multipool.engine.method import Context, Method
 from multipool.engine.module import WholeModule
 from multipool.engine.observers import Facts, Observers
+from multipool.engine.precision import network_for
 from multipool.engine.recovery import Recovery, probe_interval
 from multipool.engine.saving import digest, write_state
-from multipool.engine.setup import Setup
+from multipool.engine.setup import AUTO, Setup
 from multipool.engine.source import SourceData
 from multipool.engine.state import State
 from multipool.engine.stepper import Early, Stepper
@@ -65,7 +66,7 @@ class Adapter(WholeModule):
         super().__init__()
         self.config, self.setup = config, setup
         if not isinstance(model, Network):
-            model = Network(model, setup.precision, setup.compile, setup.num_classes)
+            model = network_for(kind, model, setup)
         self.device = model.device()
         self.seconds = {"predict": 0.0, "memory": 0.0, "adapt": 0.0}
         self._lock = model.lock  # shared with other adapters over the same frozen weights
@@ -229,10 +230,10 @@ class Adapter(WholeModule):
 
     def fingerprint(self) -> str:
         """Return a checksum of the source model, by which a saved state knows its model."""
-        network = self.network
-        if network.known_as is None:  # frozen weights: asked for once, also by many adapters
-            network.known_as = digest(network.fingerprint())
-        return network.known_as
+        known, rounded = self.network.known_as, self.setup.precision == AUTO
+        if rounded not in known:  # frozen weights: asked for once, also by many adapters
+            known[rounded] = digest(self.network.fingerprint(rounded=rounded))
+        return known[rounded]
 
     # What torch calls ---------------------------------------------------------------------------
 

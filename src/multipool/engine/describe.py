@@ -8,7 +8,7 @@ from multipool.memory import Memory
 
 
 def describe(method: Method, setup: Setup, memory: Memory | None) -> str:
-    """Name the method, its bank and how full that is, its pools, decoder, guard and device."""
+    """Name method, bank and how full that is, pools, precision, decoder, guard and device."""
     words = [f"method='{method.name}'", f"num_classes={setup.num_classes}"]
     if memory is not None:
         name = setup.memory or method.prefers or method.takes_memory
@@ -19,6 +19,9 @@ def describe(method: Method, setup: Setup, memory: Memory | None) -> str:
     pools = method.facts().get("pools")
     if pools is not None:
         words.append(f"pools={pools}")
+    precision = method.network.precision
+    if precision != "float32":
+        words.append(f"precision='{precision}'")
     if setup.decode != "none":
         words.append(f"decode='{setup.decode}'")
     return ", ".join([*words, f"guard={setup.guard}", f"device='{method.device}'"])

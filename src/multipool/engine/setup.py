@@ -12,7 +12,8 @@ from multipool.memory.checks import whole
 from multipool.ops.flat import DTYPES
 
 C = TypeVar("C")
-PRECISIONS = tuple(DTYPES)
+AUTO = "auto"  # the faster precision of those that are safe; see precision.py
+PRECISIONS = (AUTO, *DTYPES)
 FALLBACKS = ("snapshot", "source")
 BAD_INPUTS = ("raise", "mask")
 
@@ -25,7 +26,9 @@ class Setup:
     ``guard``, ``fallback`` and ``bad_input`` say what happens when something goes wrong;
     ``reset_every`` so many batches the adapter goes back to the source model (None: never).
     ``decode`` says whether answers are read in the order of the stream (``"sequence"``).
-    ``graphs`` replays CUDA graphs; it changes no result and is not kept in files.
+    ``precision`` is what passes compute in; ``"auto"`` is decided where the adapter is made, and
+    its network says how (``precision.py``). ``graphs`` replays CUDA graphs; it changes nothing but
+    what ``"auto"`` chooses, and is not kept in files.
     """
 
     num_classes: int

@@ -6,8 +6,9 @@ from torch import nn
 
 from multipool.core import unknown
 from multipool.engine import Setup
-from multipool.engine.setup import PRECISIONS
+from multipool.engine.setup import AUTO
 from multipool.ops import Network
+from multipool.ops.flat import DTYPES
 
 
 def share(
@@ -22,7 +23,8 @@ def share(
     Adapters of one shared model hold what they learn and nothing else, but for methods that train
     every weight (cotta, rmt). They may be called from several threads and then take turns; of a
     model that is shared already, another is returned that need not wait for the first, over the
-    same weights.
+    same weights. ``precision`` is that of all of them: which would be the faster one depends on the
+    method, so here ``adapt``'s ``"auto"`` decides nothing.
 
     >>> import multipool
     >>> shared = multipool.share(multipool.models.build("wrn10-1", num_classes=10))
@@ -34,8 +36,8 @@ def share(
         return model.twin()
     if not isinstance(model, nn.Module):
         raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    if precision not in PRECISIONS:
-        raise unknown("precision", precision, PRECISIONS)
+    if precision not in DTYPES:
+        raise unknown("precision", precision, DTYPES)
     found = Network.width_of(model) if num_classes is None else num_classes
     if found is None:
         raise ValueError("num_classes must be given: the model has no linear layer to read it from")
@@ -43,12 +45,14 @@ def share(
 
 
 def check_shared(model: Network, setup: Setup) -> None:
-    """Refuse a setup that the shared model was not made for."""
+    """Refuse a setup that the shared model was not made for; any precision is right for auto."""
     made = {
         "num_classes": model.num_classes,
         "precision": model.precision,
         "compile": model.compiled,
     }
+    if setup.precision == AUTO:
+        del made["precision"]
     for name, value in made.items():
         if getattr(setup, name) != value:
             raise ValueError(

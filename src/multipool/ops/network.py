@@ -65,7 +65,7 @@ class Network(nn.Module):
         self.num_classes, self.precision = num_classes, precision
         # A pass leaves traces here: adapters over one network take turns.
         self.lock = threading.RLock()
-        self.known_as: str | None = None  # checksum of the fingerprint, once somebody has asked
+        self.known_as: dict[bool, str] = {}  # checksums of the fingerprint, rounded or not
         self.dtype = DTYPES[precision]  # of the activations
         self._steering = Steering(self.dtype)
         body = copy.deepcopy(model).float().eval().requires_grad_(False)
@@ -81,7 +81,7 @@ class Network(nn.Module):
             self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._seen: list[Tensor] = []
         self._from_head: Tensor | None = None
-        self._inspected = False  # whether its outputs have been looked at, which is done once
+        self.inspected = False  # whether its outputs have been looked at, which is done once
         if self._head is not None:
             self._head.float()  # logits decide the argmax: eight bits are too few
             self._head.register_forward_pre_hook(_float_input)
@@ -119,9 +119,15 @@ class Network(nn.Module):
         head = _last_linear(model)
         return head.out_features if head is not None else None
 
-    def fingerprint(self) -> dict[str, Tensor]:
-        """Return the tensors that tell this model from any other: its frozen weights and norms."""
-        tensors = {f"body.{k}": v.float() for k, v in self.body.state_dict().items()}
+    def fingerprint(self, *, rounded: bool = False) -> dict[str, Tensor]:
+        """Return the tensors that tell this model from any other: its frozen weights and norms.
+
+        ``rounded`` to float16, weights are the same in that precision and in float32.
+        """
+        tensors = {
+            f"body.{k}": (v.half() if rounded and v.is_floating_point() else v).float()
+            for k, v in self.body.state_dict().items()
+        }
         if self.source is not None:
             tensors |= {"affine": self.source.affine, "statistics": self.source.statistics}
         return tensors
@@ -252,9 +258,9 @@ class Network(nn.Module):
     def _inspect(self, logits: Tensor) -> None:
         """Say so once if the outputs are probabilities already."""
         recording = logits.is_cuda and torch.cuda.is_current_stream_capturing()
-        if self._inspected or recording:
+        if self.inspected or recording:
             return
-        self._inspected = True
+        self.inspected = True
         if looks_like_probabilities(logits):
             _log.warning(
                 "the model returns probabilities (every row is positive and sums to 1), which "
@@ -269,7 +275,7 @@ class Network(nn.Module):
                 f"the model takes images of {self.in_channels} channels, got {images.shape[1]}"
             ) from None
         # A model that has run before does not fail because of its images alone.
-        if not self._inspected and not isinstance(error, torch.OutOfMemoryError):
+        if not self.inspected and not isinstance(error, torch.OutOfMemoryError):
             size = "x".join(map(str, images.shape[1:]))
             reason = str(error).partition("\n")[0]
             raise ValueError(

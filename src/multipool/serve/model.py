@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from multipool import models
+from multipool.engine.setup import AUTO
 from multipool.methods import share
 from multipool.ops import Network
 from multipool.serve.card import ModelCard
@@ -25,7 +26,7 @@ class ModelChoice:
     image_size: int | None = None
     classes: Path | None = None  # a file with one name a line
     name: str | None = None  # in addresses; left out: the file's or the model's
-    precision: str = "float32"
+    precision: str = "auto"
     device: str = "auto"
 
 
@@ -34,7 +35,9 @@ def read_model(choice: ModelChoice, method: str) -> tuple[Network, ModelCard]:
     source = choice.weights or choice.model or EMBEDDED
     architecture = choice.model if choice.weights is not None else None
     model = models.load(source, architecture=architecture).to(_device(choice.device))
-    network = share(model, precision=choice.precision)
+    # Streams replay no graphs and so have no fused kernels, with which alone float16 was measured.
+    precision = "float32" if choice.precision == AUTO else choice.precision
+    network = share(model, precision=precision)
     assert network.num_classes is not None  # share has found it
     side = choice.image_size or getattr(model, "size", None)
     if side is None:

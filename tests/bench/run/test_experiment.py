@@ -26,6 +26,7 @@ from multipool.methods import METHODS
         ({"method": "source", "memory": "mcm"}, "source has no memory.*rotta"),
         ({"protocol": "p"}, "unknown protocol 'p'.*ptta"),
         ({"precision": "half"}, "unknown precision 'half'.*float32"),
+        ({"precision": "auto"}, "unknown precision 'auto'.*float32"),
         ({"source": "valid"}, "unknown source split 'valid'.*test, train"),
         ({"model": "wrn"}, "unknown model 'wrn'.*wrn10-1"),
         ({"severity": 6}, "severity must be 1 to 5, got 6"),

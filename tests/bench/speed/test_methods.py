@@ -34,6 +34,7 @@ def test_a_speed_says_the_same_in_all_its_units(model):
         # All 4 batches are cold here, and all of the start.
         assert speed.start_seconds > 4 * 8 / speed.cold_per_second
         assert speed.source_share > 0
+        assert speed.precision == "float32"  # chosen on a CPU
     assert found[0].memory_share == 0
 
 

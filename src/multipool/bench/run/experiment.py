@@ -20,8 +20,9 @@ from multipool.bench.run.hyperparameters import (
 from multipool.core import lookup, unknown
 from multipool.data import DATASETS, PROTOCOLS, DataOptions, StreamConfig
 from multipool.decode import DECODERS
-from multipool.engine.setup import FALLBACKS, PRECISIONS, check_guard, configure
+from multipool.engine.setup import FALLBACKS, check_guard, configure
 from multipool.memory import MEMORIES
+from multipool.ops.flat import DTYPES
 
 SPLITS = ("train", "test")
 
@@ -99,7 +100,7 @@ class Experiment:
         "public code takes (petta, mecta: test, of which the stream shows corrupted copies).",
         "SPLIT",
     )
-    precision: str = _setting("float32", f"{_of(PRECISIONS)} Of the method's passes.")
+    precision: str = _setting("float32", f"{_of(DTYPES)} Of the method's passes.")
     compile: bool = _setting(False, "Use torch.compile.", "")
     reset_every: int | None = _setting(
         None, "Return to the source model every N batches; left out: never.", "N", least=1
@@ -120,8 +121,8 @@ class Experiment:
         self.data()
         _check_method(self)
         _check_weights(self)
-        if self.precision not in PRECISIONS:
-            raise unknown("precision", self.precision, PRECISIONS)
+        if self.precision not in DTYPES:
+            raise unknown("precision", self.precision, DTYPES)
         check_guard(self.guard, self.fallback)
         if self.decode is not None and self.decode not in DECODERS:
             raise unknown("decoder", self.decode, DECODERS)

@@ -56,7 +56,7 @@ def measure_guard(
         if progress is not None:
             progress(method if memory is None else f"{method} + {memory}")
         free, kept = (
-            methods.adapt(model, method, memory, source=source, guard=guard)
+            methods.adapt(model, method, memory, source=source, guard=guard, precision="float32")
             for guard in (False, True)
         )
         without, guarded, look = _in_turn(free, kept, given, warm_up)

@@ -60,6 +60,7 @@ class Speed:
     necessary_ratio: float | None  # over the bare passes of ``PASSES``; None: not in the table
     pool_ratio: float | None  # over the same method with its own pool; None: not measured beside it
     memory_share: float  # of the time that went into the memory
+    precision: str  # that the passes computed in
 
 
 def measure_methods(
@@ -72,7 +73,7 @@ def measure_methods(
     batches: int = 20,
     warm_up: int = 5,
     source: object | None = None,
-    precision: str = "float32",
+    precision: str = "auto",
     compile: bool = False,  # noqa: A002
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
@@ -82,7 +83,8 @@ def measure_methods(
     The memories of one method, if they come one after another, take turns batch by batch.
     ``images`` is uint8 or float ``(N, C, H, W)``; batches walk through it again and again. A
     ``source`` for the methods that need one is made of random labels if left out: it changes the
-    result of a method, not its speed.
+    result of a method, not its speed. ``precision`` is that of :func:`multipool.adapt`: by default
+    each method computes in what it would choose here, plain inference in float32.
     """
     if batches < 1 or warm_up < 0 or batch_size < 1:
         raise ValueError(
@@ -128,8 +130,9 @@ def measure_methods(
                 necessary_ratio=None if least is None else seconds / least,
                 pool_ratio=seconds / by_memory["single"] if "single" in by_memory else None,
                 memory_share=share,
+                precision=adapter.network.precision,
             )
-            for memory, seconds, share, each, (_, begun) in zip(
+            for memory, seconds, share, each, (adapter, begun) in zip(
                 memories, steps, shares[: len(made)], times[: len(made)], made, strict=True
             )
         ]
