@@ -8,6 +8,7 @@ from functools import partial
 import ablations
 import domains
 import explorations
+import imagenet
 import regrets
 import streams
 
@@ -18,6 +19,7 @@ RESULTS, FOUND = "docs/notebook/results.md", "docs/results/index.md"
 _SHORT, _WHOLE = "1,000 images of each corruption", "The whole stream"
 _OTHER, _CHOICES = "CIFAR-10-C and Tiny-ImageNet-C", "How the choices were made"
 _ABLATIONS = "The paper's ablations"
+_IMAGENET = "docs/guides/imagenet.md"
 
 # A table by its key -> what its cells must say.
 TABLES: dict[Key, Callable[[], Expected]] = {
@@ -102,7 +104,8 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     (RESULTS, "TENT, with and without the guard", " | seed 0"): streams.tent_and_guard,
     (RESULTS, "The source models", "set, model | mean"): streams.source_models,
     (RESULTS, "The embedded dataset", " | error"): streams.shapes,
-    ("docs/guides/imagenet.md", "A first look", "method | mean"): streams.first_look,
+    (_IMAGENET, "All methods", "method | random order: mean"): imagenet.all_methods,
+    (_IMAGENET, "Throughput and memory", "method | images a second"): imagenet.alone,
     (
         "docs/results/domains.md",
         "What came out",

@@ -6,7 +6,7 @@ numbers in order, or None for what no row of ours decides (the paper's numbers, 
 
 from __future__ import annotations
 
-from rows import Row, average, by_seed, corruptions, gain, load, pick, spread
+from rows import Row, average, by_seed, corruptions, gain, pick, spread
 
 Cells = list[list[float] | None]
 HOSTS = {"RoTTA": "rotta", "PeTTA": "petta", "ResiTTA": "resitta"}
@@ -177,12 +177,3 @@ def shapes() -> dict[str, Cells]:
         rows = pick(name, method="rotta", memory=memory)
         found[label] = [[average(rows)], spread(float(r["error"]) - base[r["seed"]] for r in rows)]
     return found
-
-
-def first_look() -> dict[str, Cells]:
-    """ImageNet at 224 px: the mean, and three corruptions."""
-    columns = ("error", "error gaussian_noise", "error defocus_blur", "error contrast")
-    return {
-        row["method"]: [[float(row[column])] for column in columns]
-        for row in load("imagenet-224-first")
-    }

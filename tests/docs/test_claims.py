@@ -7,7 +7,7 @@ import re
 from pages import ROOT, read
 
 PAGE = ROOT / "docs" / "results" / "claims.md"
-SOURCES = ("docs/notebook/results.md", "docs/guides/diagnose.md")
+SOURCES = ("docs/notebook/results.md", "docs/guides/diagnose.md", "docs/guides/imagenet.md")
 VERDICTS = ("reproduced", "not reproduced", "depends on", "not run")
 _DECIMAL = re.compile(r"\d+\.\d+")
 
