@@ -11,15 +11,10 @@ import typer
 from multipool.bench.run.environment import resolve
 from multipool.bench.speed.corruptions import measure_corruptions, overall
 from multipool.bench.speed.guard import GuardCost, measure_guard
+from multipool.bench.speed.images import model_and_grain, shapes_model
 from multipool.bench.speed.machine import Witness, turn
 from multipool.bench.speed.memory import MemoryRow, measure_memory
-from multipool.bench.speed.methods import (
-    Speed,
-    every_pair,
-    measure_methods,
-    model_and_grain,
-    shapes_model,
-)
+from multipool.bench.speed.methods import Speed, every_pair, measure_methods
 from multipool.cli import options as o
 from multipool.cli.bench_serve import serve
 from multipool.cli.console import print_json, say, table
@@ -56,6 +51,10 @@ def methods(
     warm_up: Annotated[
         int, typer.Option(metavar="N", help="Batches before; a GPU gets to know batch sizes.")
     ] = 5,
+    look: Annotated[
+        int,
+        typer.Option(metavar="N", help="Batches in one light before the next. 0: all as they are."),
+    ] = 0,
     weights: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Another model than the embedded one: file or name."),
@@ -77,6 +76,7 @@ def methods(
 ) -> None:
     """Measure every method and memory, against the least it has to compute.
 
+    "samples/s" is of the median batch, "mean/s" of all; they differ where some batches teach more.
     "% of source" is the throughput beside plain inference, measured in the same turns; "cold" the
     samples a second of the first 40 batches, "start" the seconds from ``adapt`` to the tenth.
     "x forward" is the time of a batch over one plain forward pass of the model; "x necessary" over
@@ -101,9 +101,13 @@ def methods(
             _show_guard(measure_guard(model, images, pairs, **how), str(place), json)
             return
         witness = Witness(place)
-        found = measure_methods(model, images, pairs, precision=precision, compile=compile, **how)
+        found = measure_methods(
+            model, images, pairs, precision=precision, compile=compile, look=look, **how
+        )
         machine = witness.facts()
-    _show_speeds(found, {**machine, "batch_size": batch_size, "warm_up": warm_up}, write, json)
+    _show_speeds(
+        found, {**machine, "batch_size": batch_size, "warm_up": warm_up, "look": look}, write, json
+    )
 
 
 @app.command(epilog="Example: multipool bench memory --sides 32 --repeats 10")
@@ -170,7 +174,16 @@ def _show_speeds(
     if json:
         print_json(whole)
         return
-    columns = ["method", "memory", "samples/s", "% of source", "cold/s", "start s", "ms/batch"]
+    columns = [
+        "method",
+        "memory",
+        "samples/s",
+        "mean/s",
+        "% of source",
+        "cold/s",
+        "start s",
+        "ms/batch",
+    ]
     columns += ["x forward", "x necessary", "x own pool", "memory %"]
     table(f"speed on {machine['device']}", columns, [_row(speed) for speed in found], left=2)
     said = dict.fromkeys(f"{s.method} in {s.precision}" for s in found if s.precision != "float32")
@@ -228,6 +241,7 @@ def _row(speed: Speed) -> list[str]:
         speed.method,
         speed.memory or "–",
         f"{speed.samples_per_second:,.0f}",
+        f"{speed.mean_per_second:,.0f}",
         f"{100 * speed.source_share:.0f}",
         f"{speed.cold_per_second:,.0f}",
         f"{speed.start_seconds:.2f}",

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from multipool import methods
-from multipool.bench.speed.methods import _any_source, _turn, _walk, every_pair
+from multipool.bench.speed.images import walk
+from multipool.bench.speed.methods import _any_source, _turn, every_pair
 from multipool.core import as_float
 from multipool.engine.recovery import CALM
 
@@ -49,7 +50,7 @@ def measure_guard(
 ) -> list[GuardCost]:
     """Return the guard's cost for each pair of method and memory on ``model``, where it is."""
     device = next(model.parameters()).device
-    given = _walk(images.to(device), batch_size, warm_up + batches, 0)
+    given = walk(images.to(device), batch_size, warm_up + batches, 0)
     source = _any_source(model, images, batch_size)
     found = []
     for method, memory in every_pair() if pairs is None else pairs:

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from multipool import methods
-from multipool.core import ImageSet, as_float, torch_generator
+from multipool.bench.speed.images import in_lights, walk
+from multipool.core import as_float
 from multipool.methods import METHODS
 
 _PLAIN_WARM_UP = 3  # rounds of the bare passes before they are timed
@@ -52,6 +53,7 @@ class Speed:
     method: str
     memory: str | None
     samples_per_second: float
+    mean_per_second: float  # samples over the time of all batches measured, not of the median one
     source_share: float  # of the samples a second that plain inference (``source``) makes
     cold_per_second: float  # samples a second over the first batches, at most 40
     start_seconds: float  # from ``adapt`` until ten batches, or all there are, have come and gone
@@ -72,6 +74,7 @@ def measure_methods(
     batch_size: int = 64,
     batches: int = 20,
     warm_up: int = 5,
+    look: int = 0,
     source: object | None = None,
     precision: str = "auto",
     compile: bool = False,  # noqa: A002
@@ -81,19 +84,20 @@ def measure_methods(
     """Return the speed of each pair of method and memory on ``model``, where the model is.
 
     The memories of one method, if they come one after another, take turns batch by batch.
-    ``images`` is uint8 or float ``(N, C, H, W)``; batches walk through it again and again. A
-    ``source`` for the methods that need one is made of random labels if left out: it changes the
-    result of a method, not its speed. ``precision`` is that of :func:`multipool.adapt`: by default
-    each method computes in what it would choose here, plain inference in float32.
+    ``images`` is uint8 or float ``(N, C, H, W)``; batches walk through it again and again, as they
+    are or, every ``look`` batches, in another light. A ``source`` for the methods that need one is
+    made of random labels if left out: it changes the result of a method, not its speed.
+    ``precision`` is that of :func:`multipool.adapt`: by default each method computes in what it
+    would choose here, plain inference in float32.
     """
-    if batches < 1 or warm_up < 0 or batch_size < 1:
+    if batches < 1 or batch_size < 1 or warm_up < 0 or look < 0:
         raise ValueError(
-            "batches and batch_size must be at least 1 and warm_up at least 0, got "
-            f"{batches}, {batch_size}, {warm_up}"
+            "batches and batch_size must be at least 1, warm_up and look at least 0, got "
+            f"{batches}, {batch_size}, {warm_up}, {look}"
         )
     device = next(model.parameters()).device
     pairs = every_pair() if pairs is None else list(pairs)
-    given = _walk(images.to(device), batch_size, warm_up + batches, seed)
+    given = in_lights(walk(images.to(device), batch_size, warm_up + batches, seed), look, seed)
     if source is None:
         source = _any_source(model, images, batch_size)
     passes = _plain_passes(model, given[0])
@@ -122,6 +126,7 @@ def measure_methods(
                 method=method,
                 memory=memory,
                 samples_per_second=batch_size / seconds,
+                mean_per_second=batch_size * batches / sum(each[warm_up:]),
                 source_share=inference / seconds,
                 cold_per_second=batch_size * len(each[:COLD]) / sum(each[:COLD]),
                 start_seconds=begun + sum(each[:START]),
@@ -145,39 +150,6 @@ def every_pair(memories: Sequence[str] = ("single", "mcm", "mcm+")) -> list[tupl
     for name, kind in METHODS.items():
         found += [(name, memory) for memory in memories] if kind.takes_memory else [(name, None)]
     return found
-
-
-def shapes_model(device: torch.device | str = "cpu") -> tuple[nn.Module, Tensor]:
-    """Return the shipped model and 1,000 test images of shapes-c, clean."""
-    from multipool.data import load
-    from multipool.models import load as load_model
-
-    images: ImageSet = load("shapes-c").source("test").whole()
-    return load_model("shapes-wrn10-1").to(device), images.images[:1000]
-
-
-def model_and_grain(
-    weights: str, pixels: int, device: torch.device | str = "cpu"
-) -> tuple[nn.Module, Tensor]:
-    """Return the model of a file or name, and 1,000 uint8 images of random colours and grain.
-
-    A memory sorts images by colour, so each has one of its own; what else they show is no matter.
-    """
-    from multipool.models import load as load_model
-
-    if pixels < 8:
-        raise ValueError(f"pixels must be at least 8, got {pixels}")
-    generator = torch_generator(0)
-    colour = torch.randint(0, 156, (1000, 3, 1, 1), generator=generator)
-    grain = torch.randint(0, 100, (1000, 3, pixels, pixels), generator=generator)
-    return load_model(weights).to(device), (colour + grain).to(torch.uint8)
-
-
-def _walk(images: Tensor, batch_size: int, count: int, seed: int) -> list[Tensor]:
-    """Return ``count`` random batches, on the images' device."""
-    generator = torch_generator(seed)
-    picks = torch.randint(len(images), (count, batch_size), generator=generator)
-    return [images[rows.to(images.device)] for rows in picks]
 
 
 def _any_source(model: nn.Module, images: Tensor, batch_size: int) -> list[tuple[Tensor, Tensor]]:
