@@ -25,7 +25,7 @@ from multipool.decode.order import (
     newest_share,
     unlike_strangers,
 )
-from multipool.decode.sharpen import FACTORS, choose_factor
+from multipool.decode.sharpen import choose_factor, sums, sureness
 from multipool.decode.state import State
 
 _HEATS = np.array(TEMPERATURES)[:, None]  # (T, 1)
@@ -35,8 +35,8 @@ _TINY = np.finfo(float).tiny
 def advance_one(state: State, logits: Array, window: int) -> tuple[Array, State]:
     """Return log posteriors ``(1, L)`` of float64 logits ``(1, L)`` and the state after them."""
     given: Array = logits[0] - logits[0].max()  # (L,)
-    sums = _sums(given)
-    sure = discounted(state.sureness, _sureness(sums)[None], window)
+    totals = sums(given[None])  # (1, S)
+    sure = discounted(state.sureness, sureness(totals), window)
     emissions = np.exp(given / (_HEATS / choose_factor(sure)))  # (T, L)
     emissions /= emissions.sum(axis=-1, keepdims=True)
     state, before = _order(state, emissions[:1], window), state
@@ -45,7 +45,7 @@ def advance_one(state: State, logits: Array, window: int) -> tuple[Array, State]
     joint = prior[0] * emissions.take(HEAT, axis=0)  # (G, L), of which ``gained`` are the sums
     evidence = discounted(evidence, np.log(gained * len(given)), window)
     belief = believe(evidence, float(state.marginal_evidence), is_shown(state.order))
-    answer: Array = given - np.log(sums[:1])
+    answer: Array = given - np.log(totals[0, :1])
     if belief.weights.any():
         answer = _posterior(joint, belief, answer)
     highest = np.exp(answer.max(keepdims=True))
@@ -57,25 +57,6 @@ def advance_one(state: State, logits: Array, window: int) -> tuple[Array, State]
         confidence=np.concatenate([before.confidence, highest])[-window:],
         seen=before.seen + 1,
     )
-
-
-def _sums(logits: Array) -> Array:
-    """Return sums over classes of exp of the logits ``(L,)`` times each factor, ``(S,)``."""
-    powers = np.empty((len(FACTORS), len(logits)))
-    np.exp(logits, out=powers[0])
-    np.exp(1.5 * logits, out=powers[1])
-    for start in range(2, len(FACTORS) - 1, 2):  # squares cost less than exponentials
-        below = powers[start - 2 : start]
-        np.multiply(below, below, out=powers[start : start + 2])
-    np.multiply(powers[-3], powers[-3], out=powers[-1])
-    return np.asarray(np.add.reduce(powers, axis=1))
-
-
-def _sureness(sums: Array) -> Array:
-    """Return the highest probability at each factor, and 1 to count, ``(S + 1,)``."""
-    found = np.ones(len(sums) + 1)
-    np.divide(1.0, sums, out=found[:-1])
-    return found
 
 
 def _order(state: State, plain: Array, window: int) -> State:

@@ -42,8 +42,8 @@ PRODUCT(product_of_two, Two)
 
 #ifdef __x86_64__ /* most have registers for four, but not all; the bits are the same */
 typedef double Four __attribute__((vector_size(32), aligned(8), may_alias));
-__attribute__((target("avx"))) PRODUCT(product_of_four, Four)
-#define PRODUCT_HERE (__builtin_cpu_supports("avx") ? product_of_four : product_of_two)
+__attribute__((target("avx,fma"), optimize("fp-contract=fast"))) PRODUCT(product_of_four, Four)
+#define PRODUCT_HERE (__builtin_cpu_supports("fma") ? product_of_four : product_of_two)
 #else
 #define PRODUCT_HERE product_of_two
 #endif
@@ -135,16 +135,20 @@ static void separate(Fit *f, int64_t s, double *slope, double *middle)
 /* Take a start one step on; return whether that was its last. */
 static int settle(Fit *f, int64_t s, double slope, double middle, int last)
 {
-    double *first = f->first + s * f->rows, *moved = f->moved + s * f->rows, most = 0.0;
+    double *first = f->first + s * f->rows, *moved = f->moved + s * f->rows;
     double prior = log(f->mean[s] / (1 - f->mean[s]));
+    int still = 1;
+    for (int64_t n = 0; n < f->count; n++)
+        moved[n] = -smaller(larger((moved[n] - middle) * slope + prior, -30.0), 30.0);
+    for (int64_t n = 0; n < f->count; n++)
+        moved[n] = exp(moved[n]);
     for (int64_t n = 0; n < f->count; n++) {
-        double odds = (moved[n] - middle) * slope + prior;
-        double now = 1 / (1 + exp(-smaller(larger(odds, -30.0), 30.0)));
-        most = larger(most, fabs(now - first[n]));
+        double now = 1 / (1 + moved[n]);
+        still &= fabs(now - first[n]) < 1e-3;
         first[n] = now;
     }
     f->mean[s] = mean_of(f, first);
-    if (most >= 1e-3 && !last)
+    if (!still && !last)
         return 0;
     f->shares[s] = f->mean[s];
     if (f->mean[s] > RARE && f->mean[s] < 1 - RARE)
