@@ -148,7 +148,8 @@ def advance(state: State, logits: Array, window: int) -> tuple[Array, State]:
     filtered, evidence = before.started(state.lag)
     prior, gained = predict(emissions, HEAT, filtered[LAGS - state.lag :], STAY, state.lag)
     evidence = discounted(evidence, np.log(gained * plain.shape[1]), window)
-    last = normalised(prior[-LAGS:] * emissions[-LAGS:, HEAT])
+    last = prior[-LAGS:] * emissions[-LAGS:, HEAT]
+    last /= gained[-LAGS:, :, None]  # which are the sums
     belief = _belief(evidence, state)
     answer: Array = given - np.log(totals[:, :1])
     used = np.flatnonzero(belief.weights)
@@ -161,8 +162,8 @@ def advance(state: State, logits: Array, window: int) -> tuple[Array, State]:
     highest = np.exp(answer.max(axis=1))
     confidence = np.concatenate([before.confidence, highest])[-window:]
     return answer, state.changed(
-        recent=np.concatenate([before.recent, emissions])[-LAGS:],
-        filtered=np.concatenate([filtered, last])[-LAGS:],
+        recent=np.concatenate([before.recent[len(last) :], emissions[-LAGS:]]),
+        filtered=np.concatenate([filtered[len(last) :], last]),
         evidence=evidence,
         sureness=sure,
         confidence=confidence,

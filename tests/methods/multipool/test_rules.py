@@ -45,6 +45,27 @@ def test_the_likely_path_is_the_cheapest_of_all(data, count, pools, stay):
     assert path_cost(costs, found, start, stay) == pytest.approx(cheapest, abs=1e-9)
 
 
+@pytest.mark.parametrize("favour", [0.0, 1e-12, 0.3, 2.0])
+def test_a_path_that_stays_is_found_as_any_other(favour):
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        costs = 3 * rng.random((int(rng.integers(1, 40)), int(rng.integers(2, 6))))
+        start, stay = int(rng.integers(costs.shape[1])), float(rng.uniform(0.5, 0.995))
+        costs[:, start] = np.minimum(costs[:, start], costs.min(axis=1) + 1e-9) - favour
+        total = costs[0] - np.log((1 - stay) / (costs.shape[1] - 1))
+        total[start] = costs[0, start] - np.log(stay)
+        came = []
+        for now in costs[1:]:
+            kept, best = total - np.log(stay), int(total.argmin())
+            moved = total[best] - np.log((1 - stay) / (costs.shape[1] - 1))
+            came.append(np.where(kept <= moved, np.arange(len(kept)), best))
+            total = np.minimum(kept, moved) + now
+        path = [int(total.argmin())]
+        for before in reversed(came):
+            path.append(int(before[path[-1]]))
+        assert likely_path(costs.copy(), start, stay).tolist() == path[::-1]
+
+
 def test_one_pool_has_every_image_and_a_single_outlier_stays_with_its_neighbours():
     assert likely_path(np.zeros((3, 1)), 0, 0.9).tolist() == [0, 0, 0]
     costs = np.array([[0.0, 9.0], [0.0, 9.0], [1.0, 0.0], [0.0, 9.0]])

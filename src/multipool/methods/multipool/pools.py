@@ -91,6 +91,8 @@ class Pools:
             self._merge(events)
             if self._searches():
                 self._split(events)
+            if self._varies():
+                self._whitener()  # needed next, and here the host waits for the images anyway
         return events
 
     def foresee(self) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+_CLEARLY = 1e-9  # of the costs of a path: far more than its sums are rounded by
 _NEAR = 0.05  # squared distance from the source that any domain is thought to have
 
 
@@ -67,6 +68,10 @@ def likely_path(costs: Floats, start: int, stay: float) -> Ints:
     first[start] += keep - move
     if count == 1:
         return np.array([first.argmin()])
+    gaps = costs - costs[:, start, None]
+    gaps[:, start] = np.inf
+    if gaps.min() > _CLEARLY * (1 + costs.max()):  # every image is nearest to where it was before
+        return np.full(count, start)
     # Number by number: of a few pools that takes a third of what numpy does.
     total, came = first.tolist(), []
     for now in costs[1:].tolist():
