@@ -210,15 +210,20 @@ def eighth_without_batchnorm() -> dict[str, Cells]:
 
 
 def _tried(names: dict[str, str], shown: list[tuple[str, ...]]) -> dict[str, Cells]:
-    where = ("model", "classes", "domains", "order", "images_a_domain", "gamma")
-    errors = {
-        (row["row"], *(row[name] for name in where)): float(row["undecoded_error"])
-        for row in load("explore-8-new-pools")
-        if (row["batch_size"], row["seed"]) == ("64", "11")
-    }
+    errors = errors_of("explore-8-new-pools")
     return {
         label: [[errors[name, *key]] if (name, *key) in errors else None for key in shown]
         for label, name in names.items()
+    }
+
+
+def errors_of(name: str, column: str = "undecoded_error") -> dict[tuple[str, ...], float]:
+    """Return an error by row, model, classes, domains, order, images a domain and gamma."""
+    where = ("row", "model", "classes", "domains", "order", "images_a_domain", "gamma")
+    return {
+        tuple(row[part] for part in where): float(row[column])
+        for row in load(name)
+        if (row["batch_size"], row["seed"]) == ("64", "11")
     }
 
 
