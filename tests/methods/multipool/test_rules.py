@@ -15,6 +15,7 @@ from multipool.methods.multipool.rules import (
     last_change,
     likely_path,
     projection,
+    stretches,
     trust,
     whitener,
 )
@@ -195,3 +196,12 @@ def test_the_projection_is_orthogonal_and_always_the_same():
     np.testing.assert_allclose(found.T @ found, np.eye(7), atol=1e-12)
     assert np.array_equal(found, projection(40, 7))
     assert np.array_equal(projection(5, 7), np.eye(5))
+
+
+@given(pools=arrays(np.int64, st.integers(1, 40), elements=st.integers(0, 6)))
+def test_stretches_hold_every_image_of_a_pool_and_no_other(pools):
+    found = stretches(np.sort(pools))
+    assert [pool for pool, _, _ in found] == sorted(set(pools.tolist()))
+    for pool, start, stop in found:
+        assert (np.sort(pools)[start:stop] == pool).all()
+        assert stop - start == (pools == pool).sum()

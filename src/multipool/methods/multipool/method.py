@@ -23,7 +23,14 @@ from multipool.methods.multipool.learning import ENOUGH
 from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.pools import WINDOW
 from multipool.methods.multipool.router import Router
-from multipool.methods.multipool.rules import Floats, Ints, distinct, effective_samples, trust
+from multipool.methods.multipool.rules import (
+    Floats,
+    Ints,
+    distinct,
+    effective_samples,
+    stretches,
+    trust,
+)
 from multipool.ops import View
 from multipool.ops.host import Arriving, sent
 from multipool.ops.padding import filled
@@ -222,13 +229,16 @@ class MultiPool(PoolPasses):
         for event in route.events:
             self._follow(event)
         pools, known = route.pools, prediction.labelled()
-        assert known.labels is not None
-        labels = known.labels.numpy()
         self._correlate(known, pools)
-        for pool in distinct(pools):
-            rows = np.flatnonzero(pools == pool)
-            self._offer(pool, images, known, rows)
-            self.accounts.add(pool, labels[rows])
+        if len(distinct(pools)) > 1:  # pool by pool, with one copy for all of them
+            order = np.argsort(pools, kind="stable")
+            known, images = known.rows(torch.from_numpy(order)), images[sent(order, self.device)]
+            pools = pools[order]
+        assert known.labels is not None
+        for pool, start, stop in stretches(pools):
+            part = known if stop - start == len(pools) else known.rows(slice(start, stop))
+            self._pools[pool].add(images[start:stop], part)
+            self.accounts.add(pool, known.labels.numpy()[start:stop])
             due = _AT_ONCE if self._is_young(pool, set()) else self.config.update_every
             if self.accounts.waiting[pool] >= due:
                 stored = self._pools[pool].retrieve(self.config.samples)
@@ -240,13 +250,6 @@ class MultiPool(PoolPasses):
         """Let what was predicted, not decoded, say how correlated the stream is."""
         probabilities = prediction.host_logits().double().softmax(dim=1)
         self.correlation.add(probabilities.numpy(), pools)
-
-    def _offer(self, pool: int, images: Tensor, prediction: Prediction, rows: Ints) -> None:
-        """Give some ``rows`` ``(R,)`` of a batch to the bank of their pool."""
-        if len(rows) < len(images):
-            prediction = prediction.rows(torch.from_numpy(rows))
-            images = images[sent(rows, self.device)]
-        self._pools[pool].add(images, prediction)
 
     def _follow(self, event: Event) -> None:
         """Let statistics and banks follow what happened to the pools."""

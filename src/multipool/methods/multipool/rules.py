@@ -25,6 +25,17 @@ def distinct(pools: Ints) -> list[int]:
     return pools.tolist() if len(pools) == 1 else sorted(set(pools.tolist()))
 
 
+def stretches(pools: Ints) -> list[tuple[int, int, int]]:
+    """Return each pool of some images in the order of their ``pools`` ``(B,)``, its first, its end.
+
+    >>> stretches(np.array([1, 1, 4]))
+    [(1, 0, 2), (4, 2, 3)]
+    """
+    used = distinct(pools)
+    starts = pools.searchsorted(used).tolist()
+    return list(zip(used, starts, [*starts[1:], len(pools)], strict=True))
+
+
 def whitener(covariance: Floats, samples: float) -> Floats:
     """Return W ``(D, D)`` so that ``x @ W`` has unit covariance.
 
