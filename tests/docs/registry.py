@@ -11,6 +11,7 @@ import explorations
 import imagenet
 import left_out
 import regrets
+import routing
 import streams
 
 Expected = dict[str, list[list[float] | None]]
@@ -104,6 +105,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         "A second network",
         " | C10 extra, random",
     ): left_out.tenth,
+    ("docs/notebook/pools.md", "A change inside a window", " | C10 extra, random"): routing.changes,
     (RESULTS, "Every method", "method | CIFAR-10-C"): streams.every_method,
     (RESULTS, _ABLATIONS, "table 2, against PeTTA (56.84) | ours"): ablations.table2,
     (RESULTS, _ABLATIONS, "table 3, against threshold 0.3 (53.90) | ours"): ablations.table3,

@@ -107,6 +107,38 @@ def test_batches_of_any_size_find_the_same_pools(size, gap):
     assert own.samples[own.alive].sum() == len(points)
 
 
+@pytest.mark.parametrize("before", [200, 208, 216, 220])
+def test_a_change_in_the_middle_of_a_batch_leaves_the_images_before_it_where_they_are(before):
+    world, own = World(1), router()
+    points = np.concatenate([world.images(0, before), world.images(1, 256, gap=1.5)])
+    pools, events = follow(own, points)
+    assert kinds(events) == ["created", "created"]
+    assert np.array_equal(pools[:before], np.zeros(before))
+    assert np.mean(pools[before:] == 1) > 0.96
+    truth = points[before:].mean(axis=0)
+    found, other = own.centres[1], points[:before].mean(axis=0)
+    assert np.linalg.norm(found - truth) < 0.1 * np.linalg.norm(other - truth)
+
+
+def test_too_few_images_after_a_change_wait_for_more():
+    world, own = World(1), router()
+    points = np.concatenate([world.images(0, 252), world.images(1, 128)])
+    pools, events = follow(own, points)
+    assert [start for start, event in events if event.kind == "created"] == [0, 256]
+    assert np.array_equal(pools, np.repeat([0, 1], [256, 124]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_images_that_vary_more_than_those_so_far_are_one_domain(seed):
+    world, own = World(seed), router(new=0.1)
+    wide = 2 * (world.images(1, 512) - world.images(1, 4096).mean(axis=0))
+    # Where classes come in runs their means differ, the more the wider images vary.
+    steps = np.repeat(world.rng.standard_normal((16, WIDTH)), 32, axis=0) @ world.shape
+    points = np.concatenate([world.images(0, 256), wide + 0.2 * steps + world.images(3, 1, 3.0)])
+    _, events = follow(own, points)
+    assert kinds(events).count("created") == 2
+
+
 def test_a_mixed_stream_is_split_into_its_domains():
     world = World(0)
     second = world.rng.random(1024) < 0.5

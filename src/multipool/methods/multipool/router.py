@@ -14,8 +14,10 @@ from multipool.methods.multipool.rules import (
     last_change,
     likely_path,
     staying,
+    variation,
 )
 
+FEW = 8  # images that a pool may begin with
 _TEMPER = 0.5  # neighbours in a stream are alike: one image counts half
 
 
@@ -63,8 +65,8 @@ class Router(Pools):
         before, owners = self._last(WINDOW - len(points))
         window = np.concatenate([before, points])
         known = np.concatenate([owners, pools])
-        if len(window) >= LEAST and self._gap(window, known, white) > new:
-            pools = np.full(len(points), self._begin(window, known, len(points), events))
+        if len(window) >= LEAST and self._is_new(window, known, white, new):
+            pools = self._begin(window, known, len(points), events)
         self._take(points, pools, events)
         return pools
 
@@ -78,11 +80,16 @@ class Router(Pools):
         path = likely_path(costs, start, staying(int(self.numbers[4]), int(self.numbers[0])))
         return alive[path]
 
-    def _gap(self, window: Floats, pools: Ints, white: Floats) -> float:
-        """Return how far images lie, in the mean, from their own pools; 0 is expected."""
-        gap = (window - self.centres[pools]).mean(axis=0) @ white
+    def _is_new(self, window: Floats, pools: Ints, white: Floats, new: float) -> bool:
+        """Tell whether images lie, in the mean, farther than ``new`` from their own pools."""
+        rest = window - self.centres[pools]
+        gap = rest.mean(axis=0) @ white
+        distance = float(gap @ gap) / len(gap)
         expected = 1 / len(window) + 1 / max(1.0, float(self.weights[pools].mean()))
-        return float(gap @ gap) / len(gap) - expected
+        if distance - expected <= new:
+            return False
+        # Variation known from noise is too small for images of anything else: these count then.
+        return distance / max(1.0, variation(rest @ white)) - expected > new
 
     def _take(self, points: Floats, pools: Ints, events: list[Event]) -> None:
         """Move the centres, and remember the images."""
@@ -109,20 +116,21 @@ class Router(Pools):
         self.numbers[0] += count
         self.numbers[1] = pools[-1]
 
-    def _begin(self, window: Floats, pools: Ints, count: int, events: list[Event]) -> int:
-        """Create a pool for the last ``count`` images of a window.
+    def _begin(self, window: Floats, pools: Ints, count: int, events: list[Event]) -> Ints:
+        """Create a pool for the images since the change; return the pools of the last ``count``.
 
-        In a small batch they are too few to say where it lies: those since the change help.
+        The change may lie among these images; or, if they are few, before them.
         """
-        early = 0
-        if count < LEAST:
-            gaps = (window - self.centres[pools]) @ self._whitener()
-            early = last_change(gaps, count) - count
+        least = count if count < LEAST else FEW
+        since = last_change((window - self.centres[pools]) @ self._whitener(), least)
+        early, late = max(0, since - count), min(since, count)
         places = np.flatnonzero(self.owners >= 0)[-early:] if early else self.owners[:0]
-        pool = self._create(window[-count - early : -count] if early else window[-count:], events)
+        pool = self._create(window[-since:-count] if early else window[-late:], events)
         self.weights[pool] = max(self.weights[pool], early)
         self.owners[places] = pool
-        return pool
+        found = pools[-count:].copy()
+        found[-late:] = pool
+        return found
 
     def _last(self, count: int) -> tuple[Floats, Ints]:
         """Return the last images that have a pool, at most ``count``, with their pools."""

@@ -120,6 +120,15 @@ def last_change(gaps: Floats, least: int) -> int:
     return least + int(gains[least - 1 :].argmax())
 
 
+def variation(points: Floats) -> float:
+    """Return the mean variance of points ``(N, D)`` about their mean, unbiased.
+
+    >>> variation(np.array([[0.0, 1.0], [2.0, 1.0]]))
+    1.0
+    """
+    return float(points.var(axis=0, ddof=1).mean())
+
+
 def closest_pair(centres: Floats, weights: Floats) -> tuple[int, int, float]:
     """Return the two nearest of at least two centres ``(P, D)``, and how far apart they are.
 
