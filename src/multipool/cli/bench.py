@@ -88,7 +88,11 @@ def methods(
     for name in wanted:
         lookup(METHODS, name, "method")
     place = resolve(device)
-    model, images = model_and_grain(weights, pixels, place) if weights else shapes_model(place)
+    model, images = (
+        model_and_grain(weights, pixels, place, colours=16 if look else 156)
+        if weights
+        else shapes_model(place)
+    )
     pairs = [(method, memory) for method, memory in every_pair() if method in wanted]
     how: dict[str, Any] = {
         "batch_size": batch_size,

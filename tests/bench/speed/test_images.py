@@ -11,6 +11,8 @@ def test_grain_is_bytes_in_many_colours_and_the_model_comes_along():
     assert images.shape == (1000, 3, 16, 16)
     assert images.dtype == torch.uint8
     assert images.float().mean(dim=(2, 3)).std() > 30
+    alike = model_and_grain("shapes-wrn10-1", 16, colours=16)[1]
+    assert 3 < alike.float().mean(dim=(2, 3)).std() < 6
     assert sum(p.numel() for p in model.parameters()) > 10_000
     with pytest.raises(ValueError, match="pixels must be at least 8, got 4"):
         model_and_grain("shapes-wrn10-1", 4)

@@ -18,18 +18,19 @@ def shapes_model(device: torch.device | str = "cpu") -> tuple[nn.Module, Tensor]
 
 
 def model_and_grain(
-    weights: str, pixels: int, device: torch.device | str = "cpu"
+    weights: str, pixels: int, device: torch.device | str = "cpu", colours: int = 156
 ) -> tuple[nn.Module, Tensor]:
     """Return the model of a file or name, and 1,000 uint8 images of random colours and grain.
 
-    A memory sorts images by colour, so each has one of its own; what else they show is no matter.
+    A memory sorts images by colour, so each has one of its own, of ``colours`` levels a channel;
+    what else they show is no matter. Few levels look like one domain.
     """
     from multipool.models import load as load_model
 
     if pixels < 8:
         raise ValueError(f"pixels must be at least 8, got {pixels}")
     generator = torch_generator(0)
-    colour = torch.randint(0, 156, (1000, 3, 1, 1), generator=generator)
+    colour = torch.randint(0, colours, (1000, 3, 1, 1), generator=generator)
     grain = torch.randint(0, 100, (1000, 3, pixels, pixels), generator=generator)
     return load_model(weights).to(device), (colour + grain).to(torch.uint8)
 
