@@ -36,7 +36,7 @@ setup(
             "multipool.memory._decide", ["decide", "checks", "clusters", "merge"], ["decide"]
         ),
         extension("multipool.memory._pixels", ["pixels"], []),
-        extension("multipool.decode._chains", ["chains"], []),
+        extension("multipool.decode._chains", ["chains", "order"], ["chains"]),
         extension(
             "multipool.methods.multipool._gaussians", ["gaussians", "arguments"], ["gaussians"]
         ),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from multipool.decode import SequenceDecoder, chains, compiled
+from multipool.decode import SequenceDecoder, chains, compiled, order
 
 needs_compiled = pytest.mark.skipif(
     not compiled.available(), reason="the chains were not compiled, or are switched off"
@@ -82,13 +82,78 @@ def test_sums_must_not_be_written_over_their_powers():
         compiled._chains.sums(memory[:24].reshape(2, 3, 4), memory[15:].reshape(5, 3))
 
 
-def test_a_binary_without_sums_leaves_them_to_numpy(monkeypatch):
+def test_a_binary_of_before_leaves_the_rest_to_numpy(monkeypatch):
     old = ModuleType("_chains")
     old.VERSION = compiled.VERSION
     monkeypatch.setattr(compiled, "_chains", old)
     pair, found = np.full((2, 1, 4), 0.5), np.empty((3, 1))
     compiled.add_up(pair, found)
     assert found[:, 0].tolist() == [2.0, 2.0, 1.0]
+    assert compiled.compare(*comparison(3, 4, 100)).terms.shape == (3, 5, 8)
+
+
+def comparison(size, classes, seen):
+    generator = np.random.default_rng(size)
+    emissions = generator.dirichlet(np.full(classes, 0.2), size=size)
+    past = generator.dirichlet(np.full(classes, 0.2), size=order.PAST)
+    shares = order.running_mean(size, seen, 64)
+    marginal = generator.dirichlet(np.ones(classes))
+    return emissions, order.products(emissions, past), marginal, shares, seen, 64
+
+
+@needs_compiled
+@pytest.mark.parametrize("seen", [0, 20, 47, 48, 5000])
+@pytest.mark.parametrize("size", [1, 2, 7, 64, 300])
+def test_neighbours_are_compared_bit_for_bit_as_by_numpy(size, seen):
+    case = comparison(size, 11, seen)
+    found, expected = compiled.compare(*case), order.compare(*case)
+    for name in ("match", "agreements", "terms"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+@needs_compiled
+@pytest.mark.parametrize(
+    ("position", "change"),
+    [
+        (0, lambda old: old[:, 1:].copy()),
+        (0, lambda old: old.astype(np.float32)),
+        (0, lambda old: np.asfortranarray(old)),
+        (1, lambda old: old[1:]),
+        (2, lambda old: old[:-2]),
+        (2, lambda old: old[:, 1:].copy()),
+        (3, lambda old: -1),
+        (3, lambda old: 2**40),
+        (4, lambda old: 0),
+        (4, lambda old: 49),
+        (5, lambda old: -1),
+        (9, lambda old: old[1:]),
+        (9, lambda old: np.frombuffer(old.tobytes())),
+        (10, lambda old: np.zeros((9, 49))),
+        (10, lambda old: np.zeros((9, 0))),
+        (11, lambda old: old[:, 1:].copy()),
+        (11, lambda old: np.zeros((9, 5, 9))),
+        (11, lambda old: None),
+    ],
+)
+def test_comparisons_that_do_not_fit_are_refused(position, change):
+    emissions, same, marginal, shares, *_ = comparison(9, 5, 100)
+    filled = np.zeros(9), np.zeros((9, 8)), np.zeros((9, 5, 8))
+    arguments = [same, emissions @ marginal, shares, 48, 32, 0, 1.0, 0.0, 1.0, *filled]
+    compiled._chains.compare(*arguments)
+    arguments[position] = change(arguments[position])
+    with pytest.raises((ValueError, TypeError, BufferError, OverflowError)):
+        compiled._chains.compare(*arguments)
+
+
+@needs_compiled
+def test_comparisons_must_not_be_written_over_each_other():
+    emissions, same, marginal, shares, *_ = comparison(9, 5, 100)
+    memory = np.zeros(9 * 40)
+    filled = memory[:9], memory[8 : 8 + 72].reshape(9, 8), np.zeros((9, 5, 8))
+    with pytest.raises(ValueError, match="fit"):
+        compiled._chains.compare(
+            same, emissions @ marginal, shares, 48, 32, 0, 1.0, 0.0, 1.0, *filled
+        )
 
 
 def in_batches(logits):

@@ -5,17 +5,22 @@ import pytest
 
 from multipool.decode.order import (
     LAGS,
+    LONG,
     PAST,
     agreements,
     choose_lag,
     discounted,
     foretold,
     is_shown,
-    order_after,
+    order_terms,
     products,
     running_mean,
     unlike_strangers,
 )
+
+
+def order_after(order, more, most):
+    return discounted(order, order_terms(more, most), LONG)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What chains.c offers: the last two arrays are filled; of ``sums`` both are written to."""
+"""What chains.c and order.c offer: the last arrays are filled; of ``sums`` both are written to."""
 
 VERSION: int
 
@@ -14,3 +14,18 @@ def predict(
     /,
 ) -> None: ...
 def sums(pair: object, found: object, /) -> None: ...
+def compare(
+    same: object,
+    first: object,
+    shares: object,
+    past: int,
+    strangers: int,
+    unknown: int,
+    scale: float,
+    even: float,
+    agree: float,
+    match: object,
+    near: object,
+    terms: object,
+    /,
+) -> None: ...

@@ -1,9 +1,7 @@
 /* The faster equal of predict in chains.py: the same operations in the same order, and sums added as
  * numpy adds them. Nothing is kept between calls. Arguments are checked before anything is written.
  */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stdint.h>
+#include "chains.h"
 
 #define CHAINS_VERSION 1 /* as in compiled.py */
 
@@ -21,57 +19,6 @@ typedef struct {
     const int64_t *heat;
     double *prior, *evidence;
 } Bank;
-
-#if defined(__GNUC__) && defined(__x86_64__)
-#define ALWAYS static inline __attribute__((always_inline))
-#define WIDE __attribute__((target("avx"))) /* registers for four, which most have but not all */
-#define HAS_WIDE __builtin_cpu_supports("avx")
-#else
-#define ALWAYS static inline
-#define WIDE
-#define HAS_WIDE 0
-#endif
-
-/* The sum of up to 128 products, in numpy's order: eight running sums. Without b, of a alone. */
-ALWAYS double sum_few(const double *a, const double *b, int64_t count)
-{
-    double r[8], sum = 0.0;
-    int64_t i = 8;
-    if (count < 8) {
-        for (i = 0; i < count; i++)
-            sum += b ? a[i] * b[i] : a[i];
-        return sum;
-    }
-    for (int k = 0; k < 8; k++)
-        r[k] = b ? a[k] * b[k] : a[k];
-    for (; i < count - count % 8; i += 8)
-        for (int k = 0; k < 8; k++)
-            r[k] += b ? a[i + k] * b[i + k] : a[i + k];
-    sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-    for (; i < count; i++)
-        sum += b ? a[i] * b[i] : a[i];
-    return sum;
-}
-
-/* The same of any number: halves beyond 128. */
-static double sum_many(const double *a, const double *b, int64_t count)
-{
-    if (count <= 128)
-        return sum_few(a, b, count);
-    int64_t half = count / 2;
-    half -= half % 8;
-    return sum_many(a, b, half) + sum_many(a + half, b ? b + half : NULL, count - half);
-}
-
-ALWAYS double sum_product(const double *a, const double *b, int64_t count)
-{
-    return count <= 128 ? sum_few(a, b, count) : sum_many(a, b, count);
-}
-
-ALWAYS double sum_alone(const double *a, int64_t count)
-{
-    return count <= 128 ? sum_few(a, NULL, count) : sum_many(a, NULL, count);
-}
 
 /* One chain at one sample: its prior from the posterior a lag before, and its evidence. */
 ALWAYS void step(const Bank *k, int64_t turn, int64_t g)
@@ -177,8 +124,7 @@ static const char *wrong(const Bank *k, const Py_buffer *b)
             return "heat must say which of the emissions";
     for (int i = PRIOR; i < ARRAYS; i++)
         for (int j = 0; j < ARRAYS; j++) {
-            const char *one = b[i].buf, *other = b[j].buf;
-            if (i != j && one < other + b[j].len && other < one + b[i].len)
+            if (i != j && overlap(b + i, b + j))
                 return "an array to be written shares its memory with another one";
         }
     return NULL;
@@ -230,10 +176,8 @@ static PyObject *sums(PyObject *module, PyObject *args)
     while (held < 2 && !PyObject_GetBuffer(o[held], b + held, flags))
         held++;
     if (held == 2) {
-        const char *one = b[0].buf, *other = b[1].buf;
-        int apart = one >= other + b[1].len || other >= one + b[0].len;
-        if (b[0].ndim == 3 && b[1].ndim == 2 && is_kind(b, EMISSIONS) && is_kind(b + 1, EMISSIONS)
-            && apart && b[0].shape[0] == 2 && b[0].shape[1] == b[1].shape[1] && b[1].shape[0] % 2) {
+        if (b[0].ndim == 3 && b[1].ndim == 2 && is_float64(b) && is_float64(b + 1)
+            && !overlap(b, b + 1) && b[0].shape[0] == 2 && b[0].shape[1] == b[1].shape[1] && b[1].shape[0] % 2) {
             int64_t size = b[0].shape[1], wide = b[0].shape[2], octaves = b[1].shape[0] / 2;
             (HAS_WIDE ? all_sums_wide : all_sums_plain)(b[0].buf, b[1].buf, size, wide, octaves);
             answer = Py_NewRef(Py_None);
@@ -247,6 +191,7 @@ static PyObject *sums(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
+    {"compare", compare, METH_VARARGS, "Fill in what neighbours and strangers agree on."},
     {"sums", sums, METH_VARARGS, "Fill in sums of powers; the powers are used up."},
     {"predict", predict, METH_VARARGS, "Fill prior and evidence of a bank of chains."},
     {NULL, NULL, 0, NULL},

@@ -7,8 +7,9 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-from multipool.decode import chains
+from multipool.decode import chains, order
 from multipool.decode.chains import Array
+from multipool.decode.order import AGREE, EVEN, LAGS, PAST, STRANGERS, Compared
 
 try:
     from multipool.decode import _chains
@@ -33,6 +34,24 @@ def add_up(pair: Array, found: Array) -> None:
         _chains.sums(pair, found)
     else:
         chains.add_up(pair, found)
+
+
+def compare(
+    emissions: Array, same: Array, marginal: Array, shares: Array, seen: int, window: int
+) -> Compared:
+    """As :func:`order.compare`."""
+    if not (available() and hasattr(_chains, "compare")):
+        return order.compare(emissions, same, marginal, shares, seen, window)
+    size, classes = emissions.shape
+    found = Compared(np.empty(size), np.empty((size, LAGS)), np.empty((size, 5, LAGS)))
+    even = EVEN / (window + EVEN)
+    _chains.compare(
+        *(same, emissions @ marginal, shares),
+        *(PAST, STRANGERS, max(0, PAST - seen)),
+        *((1 - even) * classes, even, AGREE * classes),
+        *(found.match, found.agreements, found.terms),
+    )
+    return found
 
 
 def predict(

@@ -11,19 +11,16 @@ from torch import Tensor
 from multipool.core import check_plain
 from multipool.decode.bank import HEAT, STAY, TEMPERATURES, Belief, believe
 from multipool.decode.chains import Array, normalised
-from multipool.decode.compiled import predict, predict_back
+from multipool.decode.compiled import compare, predict, predict_back
 from multipool.decode.order import (
     LAGS,
+    LONG,
     PAST,
-    agreements,
     choose_lag,
     discounted,
-    foretold,
     is_shown,
-    order_after,
     products,
     running_mean,
-    unlike_strangers,
 )
 from multipool.decode.sharpen import choose_factor, sums, sureness
 from multipool.decode.single import advance_one
@@ -177,17 +174,16 @@ def _belief(evidence: Array, state: State) -> Belief:
 
 def _order(state: State, plain: Array, window: int) -> State:
     """Return the state with what does not depend on the chains: frequencies, and the lag."""
-    same = products(plain, state.past)
     shares = running_mean(len(plain), state.seen, window)
-    match = foretold(plain, same, state.marginal, shares, window)
-    marginal_evidence = discounted(state.marginal_evidence, np.log(match), window)
-    short = np.log(agreements(same, plain.shape[1]))
-    agreement = discounted(state.agreement, short, window)
+    same = products(plain, state.past)
+    found = compare(plain, same, state.marginal, shares, state.seen, window)
+    marginal_evidence = discounted(state.marginal_evidence, np.log(found.match), window)
+    agreement = discounted(state.agreement, np.log(found.agreements), window)
     return state.changed(
         marginal=shares[-1, 0] * state.marginal + shares[-1, 1:] @ plain,
         marginal_evidence=marginal_evidence,
         agreement=agreement,
-        order=order_after(state.order, *unlike_strangers(same, state.seen)),
+        order=discounted(state.order, found.terms, LONG),
         past=np.concatenate([state.past, plain])[-PAST:],
         lag=choose_lag(state.lag, agreement, float(marginal_evidence)),
     )

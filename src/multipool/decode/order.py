@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
 
@@ -11,12 +12,12 @@ from multipool.decode.chains import Array
 
 LAGS = 8  # the chains have one of the lags 1 to 8: up to so many cameras may take turns
 PAST = 48  # samples that are remembered
-_STRANGERS = 32  # the oldest of them: what a sample has in common with these is no order
+STRANGERS = 32  # the oldest of them: what a sample has in common with these is no order
 _SHOWN = 3.5  # standard deviations by which neighbours must agree more than strangers do
 _LEAST = 0.1  # and the share of what samples of one class would
 LONG = 4096  # samples over which that is asked
 EVEN = 16  # samples' worth of the belief that all classes are alike
-_AGREE = 0.8  # stay probability of the short chains by which lags are compared
+AGREE = 0.8  # stay probability of the short chains by which lags are compared
 _LEAD = 16.0  # nats by which a lag must be ahead of all else to be taken
 _BACK = PAST - np.arange(1, LAGS + 1)  # column of each lag in the first row of products
 
@@ -41,7 +42,7 @@ def _beside(same: Array, first: int, count: int) -> Array:
 
 def agreements(same: Array, classes: int) -> Array:
     """Return L times the evidence of chains that remember one sample, for each lag, ``(B, K)``."""
-    return _AGREE * classes * _near(same) + (1 - _AGREE)
+    return AGREE * classes * _near(same) + (1 - AGREE)
 
 
 def unlike_strangers(same: Array, seen: int) -> tuple[Array, Array]:
@@ -54,26 +55,46 @@ def unlike_strangers(same: Array, seen: int) -> tuple[Array, Array]:
     if len(same) == 1:
         if seen < PAST:
             return np.zeros((1, LAGS)), np.zeros(1)
-        strange = same[:, :_STRANGERS].mean(axis=1)
+        strange = same[:, :STRANGERS].mean(axis=1)
         return _near(same) - strange[:, None], same[:, PAST] - strange
-    strangers = _beside(same, 0, _STRANGERS).mean(axis=1)
+    strangers = _beside(same, 0, STRANGERS).mean(axis=1)
     more, most = _near(same) - strangers[:, None], same.diagonal(PAST) - strangers
     more[: max(0, PAST - seen)] = most[: max(0, PAST - seen)] = 0.0
     return more, most
 
 
-def order_after(order: Array, more: Array, most: Array) -> Array:
-    """Return sums ``(5, K)`` after samples of which :func:`unlike_strangers` says so much.
+def order_terms(more: Array, most: Array) -> Array:
+    """Return what is summed ``(B, 5, K)`` of what :func:`unlike_strangers` says.
 
-    Of ``more`` and its square, of ``most``, and of what one lag has more than the mean of all and
-    its square.
+    ``more`` and its square, ``most``, and what one lag has more than the mean of all and its
+    square.
     """
-    terms = np.empty((len(more), *order.shape))  # (B, 5, K)
+    terms = np.empty((len(more), 5, LAGS))
     terms[:, 0], terms[:, 2] = more, most[:, None]
     apart = np.subtract(more, more.mean(axis=1, keepdims=True), out=terms[:, 3])
     np.multiply(more, more, out=terms[:, 1])
     np.multiply(apart, apart, out=terms[:, 4])
-    return discounted(order, terms, LONG)
+    return terms
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What each sample has in common with those before it."""
+
+    match: Array  # (B,) see foretold
+    agreements: Array  # (B, K)
+    terms: Array  # (B, 5, K) see order_terms
+
+
+def compare(
+    emissions: Array, same: Array, marginal: Array, shares: Array, seen: int, window: int
+) -> Compared:
+    """Compare samples with those before them; ``same`` are their :func:`products`."""
+    return Compared(
+        foretold(emissions, same, marginal, shares, window),
+        agreements(same, emissions.shape[1]),
+        order_terms(*unlike_strangers(same, seen)),
+    )
 
 
 def is_shown(order: Array) -> bool:

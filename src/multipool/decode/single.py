@@ -13,22 +13,20 @@ import numpy as np
 
 from multipool.decode.bank import HEAT, STAY, TEMPERATURES, Belief, believe
 from multipool.decode.chains import Array
-from multipool.decode.compiled import predict
+from multipool.decode.compiled import compare, predict
 from multipool.decode.order import (
-    EVEN,
     LAGS,
     LONG,
-    agreements,
     choose_lag,
     discounted,
     is_shown,
     newest_share,
-    unlike_strangers,
 )
 from multipool.decode.sharpen import choose_factor, sums, sureness
 from multipool.decode.state import State
 
 _HEATS = np.array(TEMPERATURES)[:, None]  # (T, 1)
+_BEFORE = np.array([[1.0, 0.0], [1.0, 0.0]])  # shares before a sample alone: it has none itself
 _TINY = np.finfo(float).tiny
 
 
@@ -61,34 +59,19 @@ def advance_one(state: State, logits: Array, window: int) -> tuple[Array, State]
 
 def _order(state: State, plain: Array, window: int) -> State:
     """Return the state with what does not depend on the chains; ``plain`` ``(1, L)``."""
-    classes = plain.shape[1]
     past = np.concatenate([state.past, plain])
-    same = plain @ past.T  # (1, P + 1)
-    even = EVEN / (window + EVEN)
-    match = (1 - even) * classes * (plain @ state.marginal) + even  # (1,)
-    logs = np.log(np.concatenate([match, agreements(same, classes)[0]]))
-    keep = 1 - 1 / window
-    marginal_evidence = np.asarray(keep * state.marginal_evidence + logs[0])
-    agreement: Array = keep * state.agreement + logs[1:]
+    found = compare(plain, plain @ past.T, state.marginal, _BEFORE, state.seen, window)
+    marginal_evidence = discounted(state.marginal_evidence, np.log(found.match), window)
+    agreement = discounted(state.agreement, np.log(found.agreements), window)
     share = newest_share(state.seen, window)
     return state.changed(
         marginal=(1 - share) * state.marginal + share * plain[0],
         marginal_evidence=marginal_evidence,
         agreement=agreement,
-        order=_order_after(state.order, *unlike_strangers(same, state.seen)),
+        order=discounted(state.order, found.terms, LONG),
         past=past[1:],
         lag=choose_lag(state.lag, agreement, float(marginal_evidence)),
     )
-
-
-def _order_after(order: Array, more: Array, most: Array) -> Array:
-    """Return sums ``(5, K)`` after what :func:`order.unlike_strangers` says of the sample."""
-    terms = np.empty((5, LAGS))
-    terms[0], terms[2] = more[0], most[0]
-    np.subtract(terms[0], np.add.reduce(terms[0]) / LAGS, out=terms[3])
-    np.multiply(terms[0], terms[0], out=terms[1])
-    np.multiply(terms[3], terms[3], out=terms[4])
-    return discounted(order, terms[None], LONG)
 
 
 def _posterior(joint: Array, belief: Belief, plain: Array) -> Array:
