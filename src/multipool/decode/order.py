@@ -55,7 +55,7 @@ def unlike_strangers(same: Array, seen: int) -> tuple[Array, Array]:
     if len(same) == 1:
         if seen < PAST:
             return np.zeros((1, LAGS)), np.zeros(1)
-        strange = same[:, :STRANGERS].mean(axis=1)
+        strange = np.add.reduce(same[:, :STRANGERS], axis=1) / STRANGERS
         return _near(same) - strange[:, None], same[:, PAST] - strange
     strangers = _beside(same, 0, STRANGERS).mean(axis=1)
     more, most = _near(same) - strangers[:, None], same.diagonal(PAST) - strangers
@@ -71,7 +71,7 @@ def order_terms(more: Array, most: Array) -> Array:
     """
     terms = np.empty((len(more), 5, LAGS))
     terms[:, 0], terms[:, 2] = more, most[:, None]
-    apart = np.subtract(more, more.mean(axis=1, keepdims=True), out=terms[:, 3])
+    apart = np.subtract(more, np.add.reduce(more, axis=1, keepdims=True) / LAGS, out=terms[:, 3])
     np.multiply(more, more, out=terms[:, 1])
     np.multiply(apart, apart, out=terms[:, 4])
     return terms
@@ -147,9 +147,10 @@ def _shares(size: int, seen: int, most: int) -> Array:
 
 def foretold(emissions: Array, same: Array, marginal: Array, shares: Array, window: int) -> Array:
     """Return L times e_t . pi, pi the mean before sample t with a share of even ones, ``(B,)``."""
-    matches = np.concatenate([(emissions @ marginal)[:, None], same[:, PAST:]], axis=1)
-    even = EVEN / (window + EVEN)
-    mean: Array = (shares[:-1] * matches).sum(axis=1)
+    even, mean = EVEN / (window + EVEN), emissions @ marginal
+    if len(emissions) > 1:  # else there is nothing but the mean so far
+        matches = np.concatenate([mean[:, None], same[:, PAST:]], axis=1)
+        mean = np.add.reduce(shares[:-1] * matches, axis=1)
     return (1 - even) * emissions.shape[1] * mean + even
 
 
