@@ -1,6 +1,7 @@
 """The measurement of the host's share: a stream played back is the stream, without its passes."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,11 @@ PATH = Path(__file__).parents[2] / "tools" / "speed" / "host.py"
 def host(monkeypatch):
     spec = importlib.util.spec_from_file_location("host_time", PATH)
     module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "host_time", module)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(Graphed, "__call__", Graphed.__call__)  # put back afterwards
+    for place in (module.method, module.answers):  # put back afterwards
+        monkeypatch.setattr(place, "Arriving", place.Arriving)
+    monkeypatch.setattr(Graphed, "__call__", Graphed.__call__)
     return module
 
 
@@ -43,18 +47,21 @@ def test_what_is_played_back_is_what_was_recorded(host, monkeypatch):
     monkeypatch.setattr(host.multipool, "adapt", listening)
     tape = host.Tape()
     monkeypatch.setattr(Graphed, "__call__", lambda graphed, *inputs: tape(graphed, *inputs))
-    assert host.turn(model, given).shape == (4, 2)
+    assert host.turn(model, given, tape).shape == (4, 2)
     ran = len(tape.kept)
     tape.place = 0
-    assert (host.turn(model, given) > 0).all()
+    assert (host.turn(model, given, tape) > 0).all()
     assert len(tape.kept) == tape.place == ran  # every pass again, and none computed
     assert all(torch.equal(a, b) for a, b in zip(answers[:4], answers[4:], strict=True))
 
 
-def test_it_prints_one_line(host, monkeypatch, capsys):
+@pytest.mark.parametrize("more", [[], ["--waits"]])
+def test_it_prints_one_line(host, monkeypatch, capsys, more):
     arguments = ["host.py", "--size", "4", "--batches", "5", "--turns", "1"]
-    monkeypatch.setattr("sys.argv", arguments)
-    threads = torch.get_num_threads()
+    monkeypatch.setattr("sys.argv", arguments + more)
+    slept, threads = [], torch.get_num_threads()
+    monkeypatch.setattr(host.time, "sleep", slept.append)
     host.main()
     torch.set_num_threads(threads)
     assert capsys.readouterr().out.startswith("domains 4: ms a batch, median mean: ")
+    assert (sum(slept) > 0) is bool(more)
