@@ -67,6 +67,12 @@ def test_an_update_that_raises_is_undone_and_the_stream_goes_on(make, make_image
     assert adapter.counts == {"updates": 2, "skipped": 1, "restored": 0}
 
 
+def test_a_random_view_has_no_gradient(make, make_images):
+    method, images = make("rotta").method, make_images(4).requires_grad_()
+    with torch.enable_grad():
+        assert not method.augmented(images).requires_grad
+
+
 def test_without_the_guard_the_error_reaches_the_caller(make, make_images):
     adapter = make("rotta", guard=False)
     adapter.method.view = None

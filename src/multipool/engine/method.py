@@ -169,11 +169,11 @@ class Method(ABC):
         """Take one step; return its loss and the logits ``(B, L)`` from before it."""
         raise TypeError(f"{type(self).__name__} is one_pass and must say how to train")
 
-    @torch.no_grad()
     def images_of(self, stored: Retrieved) -> Tensor:
         """Return stored images ``(M, C, H, W)``, laid out for a pass."""
         return self.network.prepare(stored.images.to(self.device))
 
+    @torch.no_grad()
     def augmented(self, images: Tensor) -> Tensor:
         """Return a random view of the images, laid out for a pass."""
         return self.network.prepare(self.view(images, self.draws, self.noise))
