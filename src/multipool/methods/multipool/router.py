@@ -17,7 +17,7 @@ from multipool.methods.multipool.rules import (
     variation,
 )
 
-FEW = 8  # images that a pool may begin with
+_FEW = 8  # images that a pool may begin with
 _TEMPER = 0.5  # neighbours in a stream are alike: one image counts half
 
 
@@ -65,8 +65,8 @@ class Router(Pools):
         before, owners = self._last(WINDOW - len(points))
         window = np.concatenate([before, points])
         known = np.concatenate([owners, pools])
-        if len(window) >= LEAST and self._is_new(window, known, white, new):
-            pools = self._begin(window, known, len(points), events)
+        if len(window) >= LEAST and (gaps := self._far(window, known, white, new)) is not None:
+            pools = self._begin(window, gaps, known, len(points), events)
         self._take(points, pools, events)
         return pools
 
@@ -80,16 +80,20 @@ class Router(Pools):
         path = likely_path(costs, start, staying(int(self.numbers[4]), int(self.numbers[0])))
         return alive[path]
 
-    def _is_new(self, window: Floats, pools: Ints, white: Floats, new: float) -> bool:
-        """Tell whether images lie, in the mean, farther than ``new`` from their own pools."""
+    def _far(self, window: Floats, pools: Ints, white: Floats, new: float) -> Floats | None:
+        """Return how far images lie from their own pools, whitened, ``(B, D)``, if that is new.
+
+        None if their mean is not farther than ``new`` away.
+        """
         rest = window - self.centres[pools]
         gap = rest.mean(axis=0) @ white
         distance = float(gap @ gap) / len(gap)
         expected = 1 / len(window) + 1 / max(1.0, float(self.weights[pools].mean()))
-        if distance - expected <= new:
-            return False
+        if distance - expected <= new:  # nearly always, and the rest is dearer
+            return None
+        gaps = rest @ white
         # Variation known from noise is too small for images of anything else: these count then.
-        return distance / max(1.0, variation(rest @ white)) - expected > new
+        return gaps if distance / max(1.0, variation(gaps)) - expected > new else None
 
     def _take(self, points: Floats, pools: Ints, events: list[Event]) -> None:
         """Move the centres, and remember the images."""
@@ -116,13 +120,15 @@ class Router(Pools):
         self.numbers[0] += count
         self.numbers[1] = pools[-1]
 
-    def _begin(self, window: Floats, pools: Ints, count: int, events: list[Event]) -> Ints:
+    def _begin(
+        self, window: Floats, gaps: Floats, pools: Ints, count: int, events: list[Event]
+    ) -> Ints:
         """Create a pool for the images since the change; return the pools of the last ``count``.
 
-        The change may lie among these images; or, if they are few, before them.
+        The change may lie among these images; or, if they are few, before them. ``gaps`` are those
+        of the window.
         """
-        least = count if count < LEAST else FEW
-        since = last_change((window - self.centres[pools]) @ self._whitener(), least)
+        since = last_change(gaps, count if count < LEAST else _FEW)
         early, late = max(0, since - count), min(since, count)
         places = np.flatnonzero(self.owners >= 0)[-early:] if early else self.owners[:0]
         pool = self._create(window[-since:-count] if early else window[-late:], events)
