@@ -16,7 +16,7 @@ try:
 except ImportError:  # no compiler when the package was installed
     _chains = None  # type: ignore[assignment]
 
-VERSION = 1  # as in chains.c
+VERSION = 2  # as in chains.c
 
 
 def available() -> bool:
@@ -30,7 +30,7 @@ def available() -> bool:
 
 def add_up(pair: Array, found: Array) -> None:
     """Fill in sums ``(S, B)`` of powers ``(2, B, L)`` and of their squares, which use them up."""
-    if available() and hasattr(_chains, "sums"):  # which binaries of before lack
+    if available():
         _chains.sums(pair, found)
     else:
         chains.add_up(pair, found)
@@ -40,7 +40,7 @@ def compare(
     emissions: Array, same: Array, marginal: Array, shares: Array, seen: int, window: int
 ) -> Compared:
     """As :func:`order.compare`."""
-    if not (available() and hasattr(_chains, "compare")):
+    if not available():
         return order.compare(emissions, same, marginal, shares, seen, window)
     size, classes = emissions.shape
     found = Compared(np.empty(size), np.empty((size, LAGS)), np.empty((size, 5, LAGS)))
