@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinds import make_kind_net
-from multipool.methods import adapt, load
+from multipool.methods import adapt
 from multipool.methods.multipool.centre import Centre
 
 CENTRED = {"lr_without": 0.0}  # nothing learned, so that only the centre speaks
@@ -91,16 +91,10 @@ def test_predicting_alone_keeps_nothing(make_images):
     assert not torch.equal(adapter.predict(x), once)  # now the images count twice
 
 
-def test_saved_and_resumed(tmp_path, make_images):
+def test_saved_and_resumed(resumed):
     model = make_kind_net("layernorm")
     whole = adapt(model, seed=3)
-    x = [make_images(24, seed=t) for t in range(6)]
-    for images in x[:3]:
-        whole(images)
-    whole.save(tmp_path / "state.safetensors")
-    again = load(tmp_path / "state.safetensors", model)
-    for images in x[3:]:
-        assert torch.equal(whole(images), again(images))
+    resumed(whole, model, 24)
     assert float(whole.state_dict()["centre.counts"].sum()) > 100
 
 

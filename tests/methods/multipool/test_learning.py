@@ -7,7 +7,7 @@ from torch import nn
 
 from kinds import make_kind_net
 from multipool.core import numpy_generator, torch_generator
-from multipool.methods import adapt, load
+from multipool.methods import adapt
 from multipool.methods.multipool.learning import Learning
 from multipool.ops import Network, View
 
@@ -143,22 +143,15 @@ def test_a_model_without_statistics_has_a_rate_of_its_own(make_images):
 
 
 @pytest.mark.parametrize("norm", ["batch", "group"])
-def test_saved_and_resumed(tmp_path, make_net, make_images, norm):
+def test_saved_and_resumed(resumed, make_net, norm):
     net = make_net()
     if norm == "group":
         for name in ("bn1", "bn2", "bn3"):
             setattr(net, name, nn.GroupNorm(1, getattr(net, name).num_features))
     whole = adapt(net, options={"lr_without": LR["lr"]}, seed=SEED, num_classes=5)
     whole.method.correlation.sums = np.array([1000.0, 0.0])
-    x = [make_images(32, seed=t) for t in range(6)]
-    for images in x[:3]:
-        whole(images)
-    whole.save(tmp_path / "state.safetensors")
-    again = load(tmp_path / "state.safetensors", net)
-    for images in x[3:]:
-        assert torch.equal(whole(images), again(images))
-    state, resumed = whole.state_dict(), again.state_dict()
-    assert all(torch.equal(state[name], resumed[name]) for name in state)
+    state, later = resumed(whole, net, 32).state_dict(), whole.state_dict()
+    assert all(torch.equal(state[name], later[name]) for name in state)
     moved = state["learning.affine"] - whole.network.source.affine
     assert moved.abs().max() > LR["lr"]
 
