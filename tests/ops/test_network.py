@@ -86,12 +86,6 @@ def test_a_model_without_batchnorm_predicts_and_says_what_it_lacks(make_images):
         network.require_source("rotta")
 
 
-def test_a_batchnorm_without_running_statistics_is_refused():
-    model = nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False))
-    with pytest.raises(ValueError, match="keeps no running statistics"):
-        Network(model)
-
-
 def test_a_half_precision_model_is_worked_on_in_float32(tiny_net, make_images):
     network = Network(tiny_net.half())
     assert network.plain(make_images(2)).dtype == torch.float32

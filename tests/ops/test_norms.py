@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from kinds import NORMS, ChannelFirst, Frozen, NormAct, OwnRMS
-from multipool.ops.norms import OfItsOwn, WithStatistics, examine
+from multipool.ops.norms import BY_BATCH, OfItsOwn, WithStatistics, examine
 
 INSTANCE = ("InstanceNorm", ["weight", "bias"])
 
@@ -97,6 +97,7 @@ def test_a_batchnorm_that_does_more_than_we_know_is_left_alone():
     assert isinstance(examine(NormAct(4).eval()), WithStatistics)
 
 
-def test_a_batchnorm_without_statistics_is_refused_in_a_sentence():
-    with pytest.raises(ValueError, match="keeps no running statistics .* train the model with"):
-        examine(nn.BatchNorm2d(4, track_running_stats=False))
+def test_a_batchnorm_without_statistics_is_a_layer_of_its_own():
+    found = examine(nn.BatchNorm2d(4, track_running_stats=False))
+    assert found == OfItsOwn(BY_BATCH, ["weight", "bias"])
+    assert examine(nn.BatchNorm2d(4, affine=False, track_running_stats=False)) is None

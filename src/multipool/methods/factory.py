@@ -18,6 +18,7 @@ from multipool.methods.fits import check_fits, notice_library
 from multipool.methods.sharing import check_shared
 from multipool.methods.table import METHODS, as_method
 from multipool.ops import Network
+from multipool.ops.head import classes_of
 
 
 def adapt(
@@ -49,7 +50,8 @@ def adapt(
         memory: ``"mcm"``, ``"mcm+"``, ``"single"`` (the method's own pool), a bank or a class of
             banks; left out: the method's own pool, in ``multipool`` ``"mcm+"``. Only for methods
             that have one.
-        num_classes: L; left out: the width of the model's last linear layer.
+        num_classes: L; left out: the width of the model's last linear layer, or, without one, the
+            ``num_classes`` or ``config.num_labels`` that it says of itself.
         source: source data or statistics, for the methods that need them.
         seed: of every random draw the adapter makes.
         guard: undo an update that fails or is not finite, and restore a good state when the
@@ -229,10 +231,7 @@ def _own_bank(
 
 def _classes_of(model: nn.Module) -> int:
     shared = model.num_classes if isinstance(model, Network) else None
-    found = Network.width_of(model) if shared is None else shared
-    if found is None:
-        raise ValueError("num_classes must be given: the model has no linear layer to read it from")
-    return found
+    return classes_of(model) if shared is None else shared
 
 
 def _bank(kind: type[Method], setup: Setup, own: Memory | None) -> Memory | None:

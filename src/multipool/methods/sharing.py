@@ -9,6 +9,7 @@ from multipool.engine import Setup
 from multipool.engine.setup import AUTO
 from multipool.ops import Network
 from multipool.ops.flat import DTYPES
+from multipool.ops.head import classes_of
 
 
 def share(
@@ -38,9 +39,7 @@ def share(
         raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if precision not in DTYPES:
         raise unknown("precision", precision, DTYPES)
-    found = Network.width_of(model) if num_classes is None else num_classes
-    if found is None:
-        raise ValueError("num_classes must be given: the model has no linear layer to read it from")
+    found = classes_of(model) if num_classes is None else num_classes
     return Network(model, precision, compile, found)
 
 

@@ -18,12 +18,15 @@ import torch
 from torch import Tensor, nn
 
 from multipool.ops.branch import Branch
+from multipool.ops.copies import frozen_copy, lay_channels_last
 from multipool.ops.flat import DTYPES
+from multipool.ops.head import last_linear
 from multipool.ops.host import keep_freed
-from multipool.ops.normalise import LayerState, Policy, frozen
+from multipool.ops.normalise import Policy, frozen
+from multipool.ops.norms import BY_BATCH
 from multipool.ops.outputs import logits_of, looks_like_probabilities
-from multipool.ops.steering import Layers, Steering, compiled, replace_norms
-from multipool.ops.until import ReachedError, Until
+from multipool.ops.steering import Layers, NoLayers, Steering, compiled, replace_norms
+from multipool.ops.until import NotRunError, Passed, ReachedError, Until
 
 _log = logging.getLogger("multipool")
 
@@ -35,13 +38,6 @@ class Group:
     images: Tensor
     branch: Layers
     policy: Policy
-
-
-@dataclass(frozen=True)
-class NoLayers:
-    """A model without normalisation layers, as a pass sees it."""
-
-    layers: Sequence[LayerState] = ()
 
 
 class Network(nn.Module):
@@ -68,17 +64,16 @@ class Network(nn.Module):
         self.known_as: dict[bool, str] = {}  # checksums of the fingerprint, rounded or not
         self.dtype = DTYPES[precision]  # of the activations
         self._steering = Steering(self.dtype)
-        body = copy.deepcopy(model).float().eval().requires_grad_(False)
-        self.body, states, self.kinds = replace_norms(body, self._steering)
+        self.body, states, self.kinds = replace_norms(frozen_copy(model), self._steering)
         self.source = Branch(states, dtype=self.dtype) if states else None
-        self._head = _last_linear(self.body)
+        self._head = last_linear(self.body)
         convolution = next((m for m in self.body.modules() if isinstance(m, nn.Conv2d)), None)
         # What the first layer takes; None: the model has no convolution to read it from.
         self.in_channels = None if convolution is None else convolution.in_channels
         self.body.to(self.dtype)
         if "GroupNorm" not in self.kinds or self.device().type != "cpu":
             # Convolutions and statistics are faster so, on the CPU too; GroupNorm there is not.
-            self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            lay_channels_last(self.body)
         self._seen: list[Tensor] = []
         self._from_head: Tensor | None = None
         self.inspected = False  # whether its outputs have been looked at, which is done once
@@ -112,12 +107,6 @@ class Network(nn.Module):
         """Return a network over the very same frozen weights, which may run at the same time."""
         shared = [*self.body.parameters(), *self.body.buffers()]
         return copy.deepcopy(self, {id(tensor): tensor for tensor in shared})
-
-    @staticmethod
-    def width_of(model: nn.Module) -> int | None:
-        """Return the width of a model's last linear layer, or None if it has none."""
-        head = _last_linear(model)
-        return head.out_features if head is not None else None
 
     def fingerprint(self, *, rounded: bool = False) -> dict[str, Tensor]:
         """Return the tensors that tell this model from any other: its frozen weights and norms.
@@ -182,8 +171,7 @@ class Network(nn.Module):
 
     def run(self, *groups: Group) -> list[Tensor]:
         """Return the logits of each group, ``(M, L)`` each, from one forward pass."""
-        if len({id(g.branch) for g in groups}) > 1 and set(self.kinds) - {"BatchNorm"}:
-            # Only BatchNorm layers tell groups apart; of the others each branch has its own pass.
+        if len(groups) > 1 and self._goes_apart(groups):
             return [self.run(group)[0] for group in groups]
         sizes = [len(g.images) for g in groups]
         self._steering.plan = [(g.branch, g.policy, len(g.images)) for g in groups]
@@ -210,7 +198,18 @@ class Network(nn.Module):
         except RuntimeError as error:
             self._check_shape(images, error)
             raise
-        raise ValueError(f"the model has normalisation layer {index} but never runs it")
+        raise NotRunError(f"the model has normalisation layer {index} but never runs it")
+
+    @torch.no_grad()
+    def layers_run(self, images: Tensor) -> list[int]:
+        """Return which layers with statistics the source model runs, in the order of the network.
+
+        Not all of them: a model may have layers for other domains, or for training alone.
+        """
+        passed = Passed()
+        self._steering.plan = [(self.origin, passed, len(images))]
+        self.body(images.to(self.dtype))
+        return [i for i, state in enumerate(self.origin.layers) if id(state) in passed.states]
 
     def features(self) -> Tensor:
         """Return the penultimate features ``(M, D)`` of the last pass: the last layer's input."""
@@ -234,6 +233,14 @@ class Network(nn.Module):
             self.features()
         assert self._head is not None  # features() has raised
         return torch.nn.functional.linear(features, self._head.weight, self._head.bias)
+
+    def _goes_apart(self, groups: Sequence[Group]) -> bool:
+        """Tell whether each group needs a pass of its own: only BatchNorm layers tell them apart.
+
+        Of other layers each branch has its own pass; where one normalises by its batch, each group.
+        """
+        others = set(self.kinds) - {"BatchNorm"}
+        return BY_BATCH in others or (bool(others) and len({id(g.branch) for g in groups}) > 1)
 
     def _forward(self, images: Tensor) -> Tensor:
         self._seen.clear()
@@ -289,9 +296,3 @@ class Network(nn.Module):
 
 def _float_input(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return (inputs[0].float(), *inputs[1:])
-
-
-def _last_linear(body: nn.Module) -> nn.Linear | None:
-    """Return the last linear layer in order of registration, where classifiers keep their head."""
-    layers = [m for m in body.modules() if isinstance(m, nn.Linear)]
-    return layers[-1] if layers else None

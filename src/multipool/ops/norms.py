@@ -5,7 +5,8 @@ Two sorts. A layer *with statistics* normalises each channel by a stored mean an
 whose output on a probe is that of such a layer (frozen ones, ones with their activation inside).
 A layer *of its own* normalises by what it is given: ``LayerNorm``, ``GroupNorm``,
 ``InstanceNorm``, ``RMSNorm``, and any module that owns one or two parameters, a number a channel
-each, and whose output on a probe stays the same when the probe is multiplied by 4.
+each, and whose output on a probe stays the same when the probe is multiplied by 4. A BatchNorm
+without running statistics is one of these, too: it normalises by the batch that it is given.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from multipool.ops.normalise import LayerState
 
+BY_BATCH = "BatchNorm without statistics"  # the kind of a layer that knows its own batch alone
 _FACTOR = 4.0  # what a probe is multiplied by
 _LOUD = 100.0  # standard deviation of a probe: no layer's epsilon matters beside it
 _OWN = {
@@ -50,12 +52,14 @@ class OfItsOwn:
 
 def examine(module: nn.Module) -> WithStatistics | OfItsOwn | None:
     """Return what normalisation layer ``module`` itself is; None: none that can be steered."""
-    if isinstance(module, _BatchNorm) or _has_statistics(module):
+    if _has_statistics(module):
         return _with_statistics(module)
     names = _affine_names(module)
     if not names:
         return None
     kind = next((word for known, word in _OWN.items() if isinstance(module, known)), None)
+    if isinstance(module, _BatchNorm):
+        kind = BY_BATCH
     if kind is None and _normalises(module, names):
         kind = "RMSNorm" if len(names) == 1 else "LayerNorm"
     return None if kind is None else OfItsOwn(kind, names)
@@ -73,12 +77,9 @@ def _has_statistics(module: nn.Module) -> bool:
 
 def _with_statistics(module: nn.Module) -> WithStatistics | None:
     """Return the layer; None where its module does something that we do not know."""
-    mean, var = (getattr(module, f"running_{name}", None) for name in ("mean", "var"))
-    if not isinstance(mean, Tensor) or not isinstance(var, Tensor):
-        raise ValueError(
-            "a BatchNorm layer keeps no running statistics (track_running_stats=False), so there "
-            "is no source normalisation to start from; train the model with them"
-        )
+    mean, var = module.running_mean, module.running_var
+    assert isinstance(mean, Tensor)  # it has statistics
+    assert isinstance(var, Tensor)
     mean, var = mean.detach(), var.detach()
     weight, bias = (getattr(module, name, None) for name in ("weight", "bias"))
     weight = weight.detach() if isinstance(weight, Tensor) else torch.ones_like(mean)

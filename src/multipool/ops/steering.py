@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -24,6 +25,13 @@ class Layers(Protocol):
     @property
     def layers(self) -> Sequence[LayerState]:
         """One state a layer, in the order of the network."""
+
+
+@dataclass(frozen=True)
+class NoLayers:
+    """A model without normalisation layers, as a pass sees it."""
+
+    layers: Sequence[LayerState] = ()
 
 
 class Steering:
@@ -49,6 +57,9 @@ class Norm(nn.Module):
     def forward(self, x: Tensor, relu: bool = False, shortcut: Tensor | None = None) -> Tensor:
         """Normalise each group's rows of ``x`` with its own branch and policy."""
         plan = self._steering[0].plan
+        images = sum(rows for _, _, rows in plan)
+        if len(x) > images and len(x) % images == 0:
+            return self._of_tokens(x, images, relu, shortcut)
         if len(plan) == 1:
             branch, policy, _ = plan[0]
             state = branch.layers[self.index]
@@ -63,6 +74,16 @@ class Norm(nn.Module):
         if not relu:
             return out
         return torch.relu(out) if out.is_cuda else torch.relu_(out)
+
+    def _of_tokens(self, x: Tensor, images: int, relu: bool, shortcut: Tensor | None) -> Tensor:
+        """Normalise ``(B T, C, ...)``, T rows of each of B images, as if ``(B, C, T, ...)``.
+
+        LeViT has its tokens so; policies that ask which image a row is of find it in its place.
+        """
+        parts = x.unflatten(0, (images, -1)).transpose(1, 2).contiguous()
+        out = self.forward(parts).transpose(1, 2).reshape(x.shape)
+        out = out if shortcut is None else out + shortcut
+        return torch.relu(out) if relu else out
 
 
 def _fused(
@@ -170,9 +191,15 @@ def replace_norms(
         if module in done:
             return done[module]
         done[module] = module
+        if isinstance(module, torch.jit.ScriptModule):
+            _log.warning(
+                "the layers of a TorchScript model cannot be reached, so none is adapted: pass the "
+                "torch.nn.Module that it was made from"
+            )
+            return module
         found = examine(module)
         if found is None:
-            if isinstance(module, _BatchNorm):
+            if isinstance(module, _BatchNorm) and module.running_mean is not None:
                 _log.warning(
                     "a %s does more than a BatchNorm layer and stays as it is, not adapted",
                     type(module).__name__,

@@ -118,7 +118,7 @@ class MultiPool(PoolPasses):
         """Sort the images into pools and predict each with the statistics of its pool."""
         if self.branch is None:
             return self.plain(images)
-        described = Arriving(self.describe_pass(images)[0])
+        described = Arriving(self.describe(images))
         guess = self._guess(images)
         router = self.router.copy()
         events = router.look()

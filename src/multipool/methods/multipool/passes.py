@@ -8,6 +8,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from multipool.engine import Context, Method, Prediction, Update, tensor_pass
 from multipool.methods.multipool.centre import Centre
@@ -17,6 +18,7 @@ from multipool.methods.multipool.rules import projection
 from multipool.methods.multipool.statistics import EachImage, moving, with_statistics
 from multipool.ops import Group, frozen, uncertainty
 from multipool.ops.moments import instance_moments
+from multipool.ops.until import NotRunError
 
 
 class PoolPasses(Method, ABC):
@@ -46,13 +48,18 @@ class PoolPasses(Method, ABC):
         self.student = self.branch if self.learning is None else self.learning.student
         self.living = with_statistics(self.student, self.live)
         self.own = self.home.repeat(config.most, 1)  # (P, S)
-        layers = self.branch.layers
-        known = [i for i, layer in enumerate(layers) if len(layer.mean) > 0]
-        self.layer = known[round(config.depth * (len(known) - 1))]
-        full = 2 * len(layers[self.layer].mean)
-        self.projection = torch.from_numpy(projection(full, config.width)).to(self.home)
-        self.scale = layers[self.layer].var + layers[self.layer].eps  # (C,)
+        known = [i for i, layer in enumerate(self.branch.layers) if len(layer.mean) > 0]
+        chosen = known[round(config.depth * (len(known) - 1))]
+        self._describe_by(chosen, min(2 * len(self.branch.layers[chosen].mean), config.width))
+
+    def _describe_by(self, layer: int, width: int) -> None:
+        """Let images be described by ``width`` numbers about what a layer is given."""
+        assert self.branch is not None
+        state = self.branch.layers[layer]
+        self.layer, self.scale = layer, state.var + state.eps  # (C,)
         self.spread = self.scale.sqrt()
+        made = torch.from_numpy(projection(2 * len(state.mean), width)).to(self.home)
+        self.projection = F.pad(made, (0, width - made.shape[1]))  # (2C, D)
 
     def _new_centre(self) -> Centre | None:
         """Return the centre of a model that ends with LayerNorm and a linear layer; else None."""
@@ -91,6 +98,21 @@ class PoolPasses(Method, ABC):
         """Take one step on images and their ``view``; ``length`` of it, 0 to 1."""
         assert self.learning is not None
         return (self.learning.step(self.network, images, view, length),)
+
+    def describe(self, images: Tensor) -> Tensor:
+        """Describe images ``(B, D)`` by the chosen layer, or by the nearest that the model runs.
+
+        Which it runs depends on nothing but the model, so nobody need remember it.
+        """
+        try:
+            return self.describe_pass(images)[0]
+        except NotRunError:
+            run = self.network.layers_run(images[:1])
+            if not run:
+                raise
+            nearest = min(run, key=lambda index: abs(index - self.layer))
+            self._describe_by(nearest, self.projection.shape[1])
+            return self.describe_pass(images)[0]
 
     @tensor_pass
     def describe_pass(self, images: Tensor) -> tuple[Tensor, ...]:
