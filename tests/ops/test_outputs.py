@@ -50,6 +50,13 @@ def test_what_holds_no_logits_is_a_sentence(output, said):
         logits_of(output, 2, 5)
 
 
+def test_one_logit_is_no_classifier_and_another_number_is_named():
+    with pytest.raises(ValueError, match=r"gives 1 logits .* make torch.cat"):
+        logits_of(torch.zeros(2, 1), 2, 2)
+    with pytest.raises(ValueError, match="pass num_classes=5"):
+        logits_of(LOGITS, 2, 4)
+
+
 def test_probabilities_are_told_from_logits_and_log_probabilities():
     assert looks_like_probabilities(LOGITS.softmax(1))
     assert not looks_like_probabilities(LOGITS)

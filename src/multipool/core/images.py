@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 _OVERSHOOT = 0.25  # of bicubic resizing, at sharp edges
+# Float types that arithmetic is made for; torch only stores the smaller ones.
+_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,21 @@ def check_images(images: object, channels: int | None = None, *, finite: bool = 
         raise ValueError(f"images must have at least one pixel, got shape {tuple(images.shape)}")
     if channels is not None and images.shape[1] != channels:
         raise ValueError(f"images must have {channels} channels, got {images.shape[1]}")
-    if images.dtype != torch.uint8 and not images.is_floating_point():
+    if images.dtype not in (torch.uint8, *_FLOATS):
         raise ValueError(f"images must be float in [0, 1] or uint8, got {images.dtype}")
     if finite and images.is_floating_point():
         low, high = (float(v) for v in images.detach().aminmax())
         check_range(low, high)
     return images
+
+
+def check_as_before(images: Tensor, shape: tuple[int, ...] | None) -> None:
+    """Raise ``ValueError`` unless images ``(B, C, H, W)`` have the shape (C, H, W), None: any."""
+    if shape is not None and tuple(images.shape[1:]) != shape:
+        raise ValueError(
+            f"images must have shape (B, {', '.join(map(str, shape))}) as those before, "
+            f"got {tuple(images.shape)}; give all images one shape"
+        )
 
 
 def check_plain(name: str, tensor: Tensor) -> None:

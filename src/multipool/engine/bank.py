@@ -41,6 +41,11 @@ class WatchedBank:
         return self.bank.capacity
 
     @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """(C, H, W) of the images that it takes; None: any, or not told."""
+        return getattr(self.bank, "image_shape", None)
+
+    @property
     def needs_features(self) -> bool:
         """Whether the bank describes images by the network's features."""
         return getattr(getattr(self.bank, "options", None), "descriptor", None) == "feature"

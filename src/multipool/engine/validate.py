@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from multipool.core import as_float, check_images
+from multipool.core import as_float, check_as_before, check_images
 from multipool.engine.method import Method
 from multipool.ops import Network
 
 _log = logging.getLogger("multipool")
 _NEUTRAL = 0.5  # stands for a pixel that is not a number
 _COLOURS = (1, 3, 4)  # channels that pictures have
+_FEW = 8  # images that a model is tried out with
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Entrance:
 
     def __init__(self, method: Method, bad_input: str) -> None:
         self._method, self._bad_input = method, bad_input
+        self._known: set[tuple[int, ...]] = set()  # shapes (C, H, W) that the model takes
         self._alone = method.normalises_by == "batch" and method.network.has_statistics
 
     def __call__(self, images: object) -> ValidInput:
@@ -52,6 +54,7 @@ class Entrance:
         network = self._method.network
         check_layout(images, network.in_channels)
         given = validate_input(images, self._method.device, self._bad_input)
+        self._check_shape(given.images)
         if self._alone and len(given.images) == 1:
             self._alone = False  # said once
             _log.warning(
@@ -61,6 +64,39 @@ class Entrance:
                 self._method.name,
             )
         return given
+
+    def _check_shape(self, images: Tensor) -> None:
+        """Refuse images that a bank or the model would refuse later, when much has happened."""
+        shape = tuple(images.shape[1:])
+        for bank in self._method.banks().values():
+            check_as_before(images, bank.image_shape)
+        if shape in self._known:
+            return
+        network = self._method.network
+        few = network.prepare(images[:_FEW])
+        try:
+            network.try_out(few)
+            if shape[0] == 1 != (network.in_channels or 1):
+                check_grey(few, network)
+        except (torch.OutOfMemoryError, MemoryError):
+            return  # it says nothing about the shape
+        self._known.add(shape)
+
+
+def check_grey(images: Tensor, network: Network) -> None:
+    """Refuse grey images ``(B, 1, H, W)`` that only broadcasting made into what the model takes.
+
+    A model that makes colours of them itself takes no images of several channels.
+    """
+    wide = images.expand(-1, network.in_channels or 1, -1, -1)
+    try:
+        network.try_out(wide)
+    except ValueError:
+        return
+    raise ValueError(
+        f"the model takes images of {wide.shape[1]} channels, got 1; pass "
+        f"images.expand(-1, {wide.shape[1]}, -1, -1) if grey is meant"
+    )
 
 
 def check_layout(images: object, channels: int | None) -> None:

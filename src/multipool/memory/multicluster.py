@@ -110,6 +110,11 @@ class MultiClusterMemory:
         return Clusters.of(self._organiser.view())
 
     @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """(C, H, W) of the images stored, and so of all that may come; None: not known yet."""
+        return self._store.shape
+
+    @property
     def image_bytes(self) -> int:
         """Bytes taken by images: those stored, and room for half as many more at the most."""
         return self._store.nbytes

@@ -59,6 +59,11 @@ class Pool(ABC):
         """What happened since construction, by name."""
         return dict(self._events)
 
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """(C, H, W) of the images stored, and so of all that may come; None: not known yet."""
+        return self._store.shape
+
     def __len__(self) -> int:
         return self._occupied
 

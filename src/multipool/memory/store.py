@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from multipool.core import as_float, check_range
+from multipool.core import as_float, check_as_before, check_range
 from multipool.memory import switch
 from multipool.memory.pixels import Look, eight_bits, look, on_host, plain
 
@@ -38,11 +38,7 @@ class ImageStore:
 
     def check(self, images: Tensor) -> None:
         """Raise ``ValueError`` unless images ``(B, C, H, W)`` have the stored shape."""
-        if self.buffer is not None and images.shape[1:] != self.buffer.shape[1:]:
-            raise ValueError(
-                f"images must have shape (B, {', '.join(map(str, self.buffer.shape[1:]))}) "
-                f"as those before, got {tuple(images.shape)}"
-            )
+        check_as_before(images, self.shape)
 
     def prepare(self, images: Tensor) -> None:
         """Make room for images like these, on their device."""
@@ -169,6 +165,11 @@ class ImageStore:
     def clear(self) -> None:
         """Forget the images, their shape and their type."""
         self.buffer, self.dtype, self._scale = None, torch.float32, None
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """(C, H, W) of the images; None before the first batch."""
+        return None if self.buffer is None else tuple(self.buffer.shape[1:])
 
     @property
     def nbytes(self) -> int:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from torch import nn
+from torch import Tensor, nn
 
 
-def last_linear(model: nn.Module) -> nn.Linear | None:
-    """Return the last linear layer in order of registration, where classifiers keep their head."""
+def last_linear(model: nn.Module, num_classes: int | None = None) -> nn.Linear | None:
+    """Return the last linear layer in order of registration, where classifiers keep their head.
+
+    Where the number of classes is known, the last that has so many outputs: heads for another
+    task, which training left behind, are often registered after it.
+    """
     layers = [m for m in model.modules() if isinstance(m, nn.Linear)]
-    return layers[-1] if layers else None
+    fitting = [m for m in layers if m.out_features == num_classes]
+    return next(reversed(fitting or layers), None)
 
 
 def classes_of(model: nn.Module) -> int:
@@ -29,3 +34,8 @@ def classes_of(model: nn.Module) -> int:
             if type(said) is int and said > 1:
                 return said
     raise ValueError("num_classes must be given: the model has no linear layer to read it from")
+
+
+def float_input(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Give a layer float32: a forward pre-hook for the head of a network in half precision."""
+    return (inputs[0].float(), *inputs[1:])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +20,14 @@ from torch import Tensor, nn
 from multipool.ops.branch import Branch
 from multipool.ops.copies import frozen_copy, lay_channels_last
 from multipool.ops.flat import DTYPES
-from multipool.ops.head import last_linear
+from multipool.ops.head import float_input, last_linear
 from multipool.ops.host import keep_freed
 from multipool.ops.normalise import Policy, frozen
 from multipool.ops.norms import BY_BATCH
-from multipool.ops.outputs import logits_of, looks_like_probabilities
+from multipool.ops.outputs import logits_of, looks_like_probabilities, refused
 from multipool.ops.steering import Layers, NoLayers, Steering, compiled, replace_norms
 from multipool.ops.until import NotRunError, Passed, ReachedError, Until
+from multipool.ops.untouched import Untouched
 
 _log = logging.getLogger("multipool")
 
@@ -66,7 +67,7 @@ class Network(nn.Module):
         self._steering = Steering(self.dtype)
         self.body, states, self.kinds = replace_norms(frozen_copy(model), self._steering)
         self.source = Branch(states, dtype=self.dtype) if states else None
-        self._head = last_linear(self.body)
+        self._head = last_linear(self.body, num_classes)
         convolution = next((m for m in self.body.modules() if isinstance(m, nn.Conv2d)), None)
         # What the first layer takes; None: the model has no convolution to read it from.
         self.in_channels = None if convolution is None else convolution.in_channels
@@ -79,8 +80,9 @@ class Network(nn.Module):
         self.inspected = False  # whether its outputs have been looked at, which is done once
         if self._head is not None:
             self._head.float()  # logits decide the argmax: eight bits are too few
-            self._head.register_forward_pre_hook(_float_input)
+            self._head.register_forward_pre_hook(float_input)
             self._head.register_forward_hook(self._keep_features)
+        self._untouched = Untouched(self.body)
         self._compile = compile_body
         self._call = compiled(self.body) if compile_body else self.body
         if self.device().type == "cpu":
@@ -192,7 +194,7 @@ class Network(nn.Module):
         source = self.require_statistics("before_norm")
         self._steering.plan = [(source, Until(source.layers[index]), len(images))]
         try:
-            self.body(images.to(self.dtype))
+            self._run(self.body, images)
         except ReachedError as reached:
             return reached.x
         except RuntimeError as error:
@@ -208,7 +210,7 @@ class Network(nn.Module):
         """
         passed = Passed()
         self._steering.plan = [(self.origin, passed, len(images))]
-        self.body(images.to(self.dtype))
+        self._run(self.body, images)
         return [i for i, state in enumerate(self.origin.layers) if id(state) in passed.states]
 
     def features(self) -> Tensor:
@@ -242,23 +244,33 @@ class Network(nn.Module):
         others = set(self.kinds) - {"BatchNorm"}
         return BY_BATCH in others or (bool(others) and len({id(g.branch) for g in groups}) > 1)
 
+    @torch.no_grad()
+    def try_out(self, images: Tensor) -> None:
+        """Raise ``ValueError`` unless the model takes images like these; changes nothing."""
+        self._steering.plan = [(self.origin, frozen, len(images))]
+        try:
+            logits_of(self._run(self.body, images), len(images), self.num_classes)
+        except (ValueError, torch.OutOfMemoryError, MemoryError):  # no word about the images
+            raise
+        except Exception as error:
+            raise refused(images, self.in_channels, error) from error
+
+    def _run(self, call: Callable[[Tensor], object], images: Tensor) -> object:
+        with self._untouched:
+            return call(self._untouched.own(images.to(self.dtype)))
+
     def _forward(self, images: Tensor) -> Tensor:
         self._seen.clear()
         try:
-            output = self._call(images.to(self.dtype))
+            output = self._run(self._call, images)
         except RuntimeError as error:
             self._check_shape(images, error)
             raise
-        logits = logits_of(output, len(images), self.num_classes).float()
-        found = logits.shape[1]
-        if self.num_classes not in (None, found):
-            raise ValueError(
-                f"the model gives {found} logits an image, num_classes is {self.num_classes}; they "
-                f"must agree: pass num_classes={found}"
-            )
+        logits = logits_of(output, len(images), self.num_classes)
         if self._seen and logits is not self._from_head:
             self._seen.clear()  # something comes after the linear layer: its input says nothing
         self._from_head = None
+        logits = logits.float()
         self._inspect(logits)
         return logits
 
@@ -277,22 +289,11 @@ class Network(nn.Module):
 
     def _check_shape(self, images: Tensor, error: RuntimeError) -> None:
         """Say so if the model failed because of the images that it was given."""
-        if self.in_channels not in (None, images.shape[1]):
-            raise ValueError(
-                f"the model takes images of {self.in_channels} channels, got {images.shape[1]}"
-            ) from None
-        # A model that has run before does not fail because of its images alone.
-        if not self.inspected and not isinstance(error, torch.OutOfMemoryError):
-            size = "x".join(map(str, images.shape[1:]))
-            reason = str(error).partition("\n")[0]
-            raise ValueError(
-                f"the model fails on images of {size} ({reason}); give it the size it was made for"
-            ) from error
+        # A model that has run before does not fail because of its images' size alone.
+        new = not self.inspected and not isinstance(error, torch.OutOfMemoryError)
+        if new or self.in_channels not in (None, images.shape[1]):
+            raise refused(images, self.in_channels, error) from error
 
     def _keep_features(self, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         self._seen[:] = [inputs[0]]
         self._from_head = output
-
-
-def _float_input(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return (inputs[0].float(), *inputs[1:])

@@ -1,4 +1,4 @@
-"""Where a model keeps its logits: in the tensor it returns, in a tuple, or under a name."""
+"""What a model returns: its logits, in a tensor, a tuple or under a name, or an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def logits_of(output: object, rows: int, num_classes: int | None = None) -> Tens
     """Return the logits in what a model returned for ``rows`` images, else ``ValueError``.
 
     Of a tuple or list the first ``(rows, L)`` floats, of ``num_classes`` columns where that is
-    known; of a dict, or of an object with that attribute, its ``logits``.
+    known; of a dict, or of an object with that attribute, its ``logits``. As many classes as
+    are known there must be.
 
     >>> import torch
     >>> logits_of({"loss": None, "logits": torch.zeros(2, 5)}, rows=2).shape
@@ -31,7 +32,35 @@ def logits_of(output: object, rows: int, num_classes: int | None = None) -> Tens
         raise ValueError(
             f"the model returned {_describe(found)} for {rows} images, expected {_WANTED}"
         )
+    if found.shape[1] < 2:
+        raise ValueError(
+            f"the model gives {found.shape[1]} logits an image and a classifier gives at least 2; "
+            "of one logit z for two classes make torch.cat([0 * z, z], dim=1)"
+        )
+    if num_classes not in (None, found.shape[1]):
+        raise ValueError(
+            f"the model gives {found.shape[1]} logits an image, num_classes is {num_classes}; they "
+            f"must agree: pass num_classes={found.shape[1]}"
+        )
     return found
+
+
+def refused(images: Tensor, in_channels: int | None, error: Exception) -> ValueError:
+    """Return in a sentence why a model failed on images ``(B, C, H, W)``.
+
+    >>> import torch
+    >>> refused(torch.zeros(2, 4, 8, 8), 3, RuntimeError("..."))
+    ValueError('the model takes images of 3 channels, got 4')
+    """
+    if in_channels not in (None, images.shape[1]):
+        return ValueError(
+            f"the model takes images of {in_channels} channels, got {images.shape[1]}"
+        )
+    size = "x".join(map(str, images.shape[1:]))
+    reason = str(error).partition("\n")[0]
+    return ValueError(
+        f"the model fails on images of {size} ({reason}); give it the size it was made for"
+    )
 
 
 def looks_like_probabilities(logits: Tensor) -> bool:
