@@ -153,3 +153,9 @@ def test_a_file_of_tensors_is_the_one_that_safetensors_writes(tmp_path, kind):
     found, metadata = read_tensors(tmp_path / "ours.safetensors")
     assert metadata == {"by": "us"}
     assert all(torch.equal(found[name], tensors[name]) for name in tensors)
+
+
+def test_a_folder_is_no_file_to_write(tmp_path):
+    with pytest.raises(ValueError, match="is a folder; name a file in it"):
+        write_text(tmp_path, "x")
+    assert list(tmp_path.iterdir()) == []

@@ -29,3 +29,8 @@ def test_every_name_outside_the_table_is_one_sentence(name, known):
     else:
         with pytest.raises(ValueError, match="unknown thing"):
             lookup(table, name, "thing")
+
+
+def test_capitals_are_no_other_word():
+    with pytest.raises(ValueError, match=r"unknown method 'TENT'; did you mean 'tent'\?"):
+        lookup({"tent": 1, "bn": 2}, "TENT", "method")

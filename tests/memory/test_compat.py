@@ -1,7 +1,10 @@
+import numpy as np
 import pytest
 import torch
 
 from multipool.memory import MEMORIES, LegacyBank, MultiClusterMemory, build
+
+IMAGE = torch.full((3, 4, 4), 0.5)
 
 
 @pytest.mark.parametrize("name", sorted(MEMORIES))
@@ -40,3 +43,32 @@ def test_a_wrong_instance_is_a_value_error():
         bank.add_instance((torch.zeros(3, 4, 4), 1))
     with pytest.raises(ValueError, match=r"image must be a torch\.Tensor"):
         bank.add_instance(("empty", 1, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("instance", "message"),
+    [
+        (3, "an instance must be .* got int"),
+        ((IMAGE[None], 1, 0.5), r"image must be a torch.Tensor \(C, H, W\), got \(1, 3, 4, 4\)"),
+        ((IMAGE, 1.5, 0.5), "label must be a whole number, got 1.5"),
+        ((IMAGE, None, 0.5), "label must be a whole number, got None"),
+        ((IMAGE, 2**70, 0.5), "label must be a whole number"),
+        ((IMAGE, 1, "a"), "uncertainty must be a number, got a"),
+        ((IMAGE, 1, None), "uncertainty must be a number, got None"),
+    ],
+)
+def test_what_is_no_instance_is_a_sentence_and_not_stored(instance, message):
+    bank = LegacyBank(MultiClusterMemory(100))
+    with pytest.raises(ValueError, match=message):
+        bank.add_instance(instance)
+    assert bank.get_occupancy() == 0
+
+
+def test_numbers_may_come_as_tensors_and_arrays_and_a_bank_must_be_one():
+    bank = LegacyBank(MultiClusterMemory(100))
+    bank.add_instance((IMAGE, torch.tensor(7), torch.tensor([0.1], dtype=torch.float64)))
+    bank.add_instance((IMAGE, np.int32(8), np.float64(0.2)))
+    stored = bank.memory.retrieve(None)
+    assert (stored.labels.tolist(), stored.uncertainty.tolist()) == ([7, 8], [0.1, 0.2])
+    with pytest.raises(ValueError, match="needs a bank with add and retrieve, got int"):
+        LegacyBank(3)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,6 +11,7 @@ from multipool.memory import FifoPool
 from multipool.methods import adapt, load
 from multipool.methods.rotta import RoTTA
 from multipool.methods.tent import TENT
+from multipool.testing import random_images, source_batches, tiny_net
 
 
 @dataclass(frozen=True)
@@ -98,3 +100,49 @@ def test_each_pool_of_multipool_has_a_bank_of_the_given_class(make_net, make_ima
 def test_what_is_no_method_or_memory_is_refused_in_a_sentence(make_net, arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         adapt(make_net(), **arguments)
+
+
+def test_numpys_numbers_are_numbers_also_in_a_file(tmp_path):
+    adapter = adapt(
+        tiny_net(),
+        "rotta",
+        "mcm",
+        num_classes=np.int64(5),
+        seed=np.int32(3),
+        reset_every=np.int64(9),
+        options={"lr": np.float64(0.5)},
+        memory_options={"capacity": np.int16(8), "threshold": np.float64(0.25)},
+    )
+    adapter.save(tmp_path / "state")
+    again = load(tmp_path / "state", tiny_net())
+    assert again.setup == adapter.setup
+    assert (again.setup.seed, again.config.lr, again.memory.options.threshold) == (3, 0.5, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"guard": "no"}, "guard must be True or False, got 'no'"),
+        ({"options": 3}, "options must be a dict from names to values, got 3"),
+        ({"memory_options": [1]}, "memory_options must be a dict"),
+        ({"method": "tent", "options": {"lr": float("nan")}}, "option 'lr' must be a number"),
+        ({"method": "rotta", "memory": "singel"}, "did you mean 'single'"),
+        ({"method": "petta", "source": {}}, "source as a dict must hold the statistics"),
+    ],
+)
+def test_arguments_of_another_kind_are_sentences(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        adapt(tiny_net(), **arguments)
+
+
+@pytest.mark.parametrize("name", ["petta", "eata", "rmt"])
+def test_two_batches_in_a_tuple_are_batches_and_not_a_pair_of_arrays(name):
+    listed, images = source_batches()[:2], random_images(8)
+    pair = adapt(tiny_net(), name, source=tuple(listed))
+    assert torch.equal(pair(images), adapt(tiny_net(), name, source=listed)(images))
+
+
+def test_a_banks_name_does_not_stand_for_a_bank_of_ones_own(tmp_path):
+    adapt(tiny_net(), "rotta", FifoPool(5)).save(tmp_path / "state")
+    with pytest.raises(ValueError, match="saved with a bank of your own: pass memory="):
+        load(tmp_path / "state", tiny_net(), memory="fifo")

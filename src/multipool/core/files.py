@@ -29,6 +29,8 @@ def replacing(path: str | Path, private: bool = False) -> Iterator[Path]:
     Who may read the file is the umask's decision; a ``private`` one is its owner's alone.
     """
     path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name a file in it")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.parent / f".{path.name}.{secrets.token_hex(8)}.part"
     mode = 0o600 if private else 0o666  # the system takes away what the umask forbids

@@ -23,7 +23,7 @@ def numpy_generator(seed: int, *keys: int | str) -> np.random.Generator:
 def torch_generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
     """Return a seeded torch generator on ``device``."""
     check_seed(seed)
-    return torch.Generator(device=device).manual_seed(seed)
+    return torch.Generator(device=device).manual_seed(int(seed))
 
 
 def check_seed(seed: object) -> None:

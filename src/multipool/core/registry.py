@@ -16,7 +16,7 @@ def unknown(what: str, name: object, known: Iterable[str]) -> ValueError:
     "unknown method 'rota'; did you mean 'rotta'? Choose one of: petta, rotta"
     """
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
+    near = difflib.get_close_matches(str(name).lower(), names, n=1)  # ours are lower case
     hint = f"did you mean '{near[0]}'? Choose" if near else "choose"
     return ValueError(f"unknown {what} {name!r}; {hint} one of: {', '.join(names)}")
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from multipool.core import ImageSet, as_float, check_images, numpy_generator
+from multipool.engine.statistics import is_pair
 
 
 class Replay:
@@ -80,7 +81,7 @@ def _pairs(source: object, method: str, most: int, seed: int) -> Iterator[tuple[
     """Yield (images, labels) of a loader, an ``ImageSet`` or a pair of arrays."""
     if isinstance(source, ImageSet):
         source = (source.images, source.labels)
-    if isinstance(source, tuple) and len(source) == 2 and _length(source[0]) == _length(source[1]):
+    if is_pair(source):
         # Rows at random: arrays often come sorted by class.
         count = len(source[0])
         rows = numpy_generator(seed, "rows").permutation(count)[:most]
@@ -103,7 +104,3 @@ def _pairs(source: object, method: str, most: int, seed: int) -> Iterator[tuple[
                 f"source images and labels must go in pairs, got {len(images)} and {len(labels)}"
             )
         yield images, labels
-
-
-def _length(values: object) -> int:
-    return len(values) if hasattr(values, "__len__") else -1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, TypeVar
 
-from multipool.core import unknown
+import numpy as np
+
+from multipool.core import brief, unknown
 from multipool.decode import DECODERS
 from multipool.memory.checks import whole
 from multipool.ops.flat import DTYPES
@@ -68,6 +71,8 @@ class Setup:
 
 def check_guard(guard: bool, fallback: str, bad_input: str = "raise") -> None:
     """Refuse unknown names, and a fallback that no guard would ever take."""
+    if not isinstance(guard, bool):
+        raise ValueError(f"guard must be True or False, got {guard!r}")
     if fallback not in FALLBACKS:
         raise unknown("fallback", fallback, FALLBACKS)
     if bad_input not in BAD_INPUTS:
@@ -76,6 +81,19 @@ def check_guard(guard: bool, fallback: str, bad_input: str = "raise") -> None:
         raise ValueError(
             f"fallback='{fallback}' needs guard=True, which falls back; got guard=False"
         )
+
+
+def plain_options(options: object, name: str) -> dict[str, object]:
+    """Return options by name, numpy's numbers as Python's, which a file can keep.
+
+    >>> plain_options({"lr": np.float64(0.5)}, "options")
+    {'lr': 0.5}
+    """
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise ValueError(f"{name} must be a dict from names to values, got {brief(options)}")
+    return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
 
 
 def configure(config: C, options: Mapping[str, object], owner: str) -> C:
@@ -103,4 +121,6 @@ def _like(default: object, value: object, what: str) -> object:
     if default is not None and type(value) is not type(default):
         kind = type(default).__name__
         raise ValueError(f"{what} must be {kind}, got {value!r}")
+    if isinstance(value, float) and math.isnan(value):
+        raise ValueError(f"{what} must be a number, got nan")
     return value

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -42,11 +43,19 @@ class SourceStatistics:
         return SourceStatistics(**{name: t.to(device) for name, t in self.state.items()})
 
 
+def is_pair(source: object) -> TypeGuard[tuple[Any, Any]]:
+    """Tell a pair of arrays, images and labels, from two batches of (images, labels)."""
+    if not isinstance(source, tuple) or len(source) != 2:
+        return False
+    lengths = {len(part) if hasattr(part, "__len__") else -1 for part in source}
+    return len(lengths) == 1 and not any(isinstance(part, (tuple, list)) for part in source)
+
+
 def batches(source: object) -> Iterator[Tensor]:
     """Yield batches of images from a loader, an ``ImageSet``, or a pair of arrays."""
     if isinstance(source, ImageSet):
         source = (source.images, source.labels)
-    if isinstance(source, tuple) and len(source) == 2 and len(source[0]) == len(source[1]):
+    if is_pair(source):
         images = torch.as_tensor(source[0])
         yield from images.split(_BATCH)
         return
@@ -127,6 +136,11 @@ def obtain(network: Network, source: object, num_classes: int, method: str) -> S
     elif isinstance(source, SourceStatistics):
         found = source
     elif isinstance(source, Mapping):  # as an adapter's state keeps them
+        if not {"mean", "var", "counts"} <= source.keys():
+            raise ValueError(
+                "source as a dict must hold the statistics mean, var and counts, got "
+                f"{', '.join(map(str, source)) or 'an empty one'}; pass batches of (images, labels)"
+            )
         found = SourceStatistics(source["mean"], source["var"], source["counts"])
     else:
         found = gather(network, source, num_classes)

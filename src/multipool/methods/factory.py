@@ -8,11 +8,13 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from multipool.core import lookup
+from multipool.core import lookup, unknown
 from multipool.engine import Adapter, Method, Setup, configure
 from multipool.engine.precision import network_for
 from multipool.engine.saving import read_state
-from multipool.memory import Memory, build
+from multipool.engine.setup import plain_options
+from multipool.memory import MEMORIES, Memory, build
+from multipool.memory.checks import whole
 from multipool.memory.presets import as_preset
 from multipool.methods.fits import check_fits, notice_library
 from multipool.methods.sharing import check_shared
@@ -93,22 +95,27 @@ def adapt(
     _check_model(model)
     notice_library(model)
     kind = _kind(method)
+    given, banks = (
+        plain_options(options, "options"),
+        plain_options(memory_options, "memory_options"),
+    )
     classes = num_classes if num_classes is not None else _classes_of(model)
-    bank = _own_bank(memory, classes, seed, memory_options or {})
+    classes, seed = whole("num_classes", classes, 2), whole("seed", seed, 0)
+    bank = _own_bank(memory, classes, seed, banks)
     setup = Setup(
         num_classes=classes,
         seed=seed,
         memory=None if memory is None else memory if isinstance(memory, str) else "bank",
-        memory_options=dict(memory_options or {}),
+        memory_options=banks,
         guard=guard,
         fallback=fallback,
         bad_input=bad_input,
         precision=precision,
         compile=compile,
-        reset_every=reset_every,
+        reset_every=None if reset_every is None else whole("reset_every", reset_every, 1),
         decode=kind.decodes if decode is None else decode,
     )
-    return _make(model, kind, options or {}, setup, bank, source)
+    return _make(model, kind, given, setup, bank, source)
 
 
 def load(
@@ -141,7 +148,7 @@ def load(
     _check_model(model)
     state, recipe = read_state(path)
     own_bank = recipe["memory"] == "bank"
-    if own_bank and memory is None:
+    if own_bank and (memory is None or isinstance(memory, str)):
         raise ValueError(
             f"{path} was saved with a bank of your own: pass memory= an empty one, or its class"
         )
@@ -249,6 +256,8 @@ def _bank(kind: type[Method], setup: Setup, own: Memory | None) -> Memory | None
         name = kind.takes_memory if own_pool else str(memory)
         if memory is None and kind.prefers is not None:
             name = kind.prefers
+        if name not in MEMORIES:
+            raise unknown("memory", name, ["single", *MEMORIES])
         return build(name, setup.num_classes, seed=setup.seed, **options)  # type: ignore[arg-type]
     if own.num_classes != setup.num_classes:
         raise ValueError(
