@@ -31,7 +31,8 @@ Severity = Annotated[int, setting("severity")]
 BatchSize = Annotated[int, setting("batch_size")]
 Seed = Annotated[int, setting("seed")]
 Device = Annotated[str, setting("device")]
-# Of commands that measure or serve: what is compared is computed in a precision with a name.
+# What is compared is computed in a precision with a name; who measures or serves may choose.
+NamedPrecision = Annotated[str, setting("precision")]
 Precision = Annotated[
     str,
     typer.Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -111,6 +112,7 @@ def main(
     rounds: _ROUNDS = None,
     methods: _METHODS = None,
     device: o.Device = "auto",
+    precision: o.NamedPrecision = "float32",
     workers: Workers = None,
     threads: Threads = None,
     out: _OUT = Path("multipool-paper"),
@@ -143,7 +145,18 @@ def main(
             f"reproduce needs an id, got none; choose of: {', '.join([*TARGETS, ALL])}"
         )
     names = chosen(ids)
-    setting = _setting(names, scale, data_dir, weights, seeds, limit, rounds, methods, device)
+    plain = Setting(
+        scale=scale,
+        seeds=o.split_seeds(seeds),
+        limit=limit,
+        rounds=rounds,
+        device=device,
+        precision=precision,
+        data_dir=data_dir,
+        methods=o.split_names(methods) or (),
+    )
+    given = assign_weights(weights or [], datasets_of(names, plain) or ["cifar100-c"])
+    setting = replace(plain, weights=given)
     if plan is not None:
         _write_plan(plan, names, setting, json)
         return
@@ -163,31 +176,6 @@ def main(
     _show(made, out, json, quiet)
     if made.failed:
         raise typer.Exit(1)
-
-
-def _setting(
-    names: list[str],
-    scale: str,
-    data_dir: str | None,
-    weights: list[str] | None,
-    seeds: str | None,
-    limit: int | None,
-    rounds: int | None,
-    methods: str | None,
-    device: str,
-) -> Setting:
-    plain = Setting(
-        scale=scale,
-        seeds=o.split_seeds(seeds),
-        limit=limit,
-        rounds=rounds,
-        device=device,
-        data_dir=data_dir,
-        methods=o.split_names(methods) or (),
-    )
-    used = datasets_of(names, plain) or ["cifar100-c"]
-    given = assign_weights(weights or [], used)
-    return Setting(**{**vars(plain), "weights": given})
 
 
 def _todo(names: list[str], setting: Setting, out: Path, collect: bool) -> Plan:

@@ -29,6 +29,20 @@ def test_a_plan_may_be_for_a_machine_with_other_places(tmp_path):
         read(tmp_path / "plan.json")  # here, where they are not
 
 
+def test_runs_in_another_precision_are_other_runs_and_say_so(tmp_path):
+    half, plain = Setting("small", seeds=(0,), precision="bf16"), Setting("small", seeds=(0,))
+    export(tmp_path / "plan.json", cases_of(["table4"], half), half)
+    runs = read(tmp_path / "plan.json")
+    assert {run.experiment.precision for run in runs} == {"bf16"}
+    found = {identity(run.settings) for run in runs}
+    case = cases_of(["table4"], plain)[0]
+    assert case.identity(half, 0) in found
+    assert case.identity(plain, 0) not in found
+    assert half.face() == plain.face() + "; in bf16"
+    with pytest.raises(ValueError, match="unknown precision 'half'"):
+        Setting("small", precision="half")
+
+
 def test_the_first_seed_comes_first(tmp_path):
     setting = Setting("small", seeds=(5, 4))
     export(tmp_path / "plan.json", cases_of(["table4"], setting), setting)

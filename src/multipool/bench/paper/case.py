@@ -55,6 +55,7 @@ class Case:
             "rounds": setting.repeats if self.protocol == "recurring" else 20,
             "seed": seed,
             "device": setting.device,
+            "precision": setting.precision,
             "limit": setting.total(dataset),
             "reset_every": self.reset_every,
             "options": self.options,

@@ -58,6 +58,8 @@ def export(path: str | Path, cases: Iterable[Case], setting: Setting) -> int:
         )
     runs = [_line(case, setting, seed) for seed, case in _by_seed(cases, setting)]
     base: dict[str, object] = {"device": setting.device}
+    if setting.precision != "float32":
+        base["precision"] = setting.precision
     if setting.data_dir is not None:
         base["data_dir"] = setting.data_dir
     write_json(path, {"base": base, "runs": runs})

@@ -10,6 +10,7 @@ from multipool.bench.run.hyperparameters import SHIPPED_FOR
 from multipool.core import lookup
 from multipool.data import DATASETS
 from multipool.methods import METHODS
+from multipool.ops.flat import DTYPES
 
 # Domains of a stream, by dataset: a limit for each of them is a limit for all, times this.
 DOMAINS = {"domainnet126": 3}
@@ -46,12 +47,14 @@ class Setting:
     limit: int | None = None
     rounds: int | None = None
     device: str = "auto"
+    precision: str = "float32"
     data_dir: str | None = None
     weights: Mapping[str, str] = field(default_factory=dict)
     methods: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         lookup(SCALES, self.scale, "scale")
+        lookup(DTYPES, self.precision, "precision")
         for name in ("limit", "rounds"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -116,6 +119,7 @@ class Setting:
             parts.append(f"{many} of each domain, not all")
         if recurring and self.repeats != 20:
             parts.append(f"recurring streams of {self.repeats} rounds, not 20")
+        seeds = seeds if self.precision == "float32" else f"{seeds}; in {self.precision}"
         if not parts:
             return f"FULL: the paper's streams; {seeds}"
         name = "SMALL" if self.stand_in else "SUBSET"
