@@ -237,6 +237,8 @@ def test_a_camera_without_samples_is_left_out():
         (lambda: ptta([0], [0], slots=0), "slots must be a whole number of at least 1, got 0"),
         (lambda: ptta([0], [0], seed=-1), "seed must be a whole number of at least 0, got -1"),
         (lambda: recurring([0], [0], rounds=0), "rounds must be a whole number"),
+        (lambda: ptta([0], [0], gamma="a"), "gamma must be a finite number above 0, got 'a'"),
+        (lambda: ptta([0], [0], gamma=None), "gamma must be a finite number above 0, got None"),
         (lambda: interleaved([0], [0], gamma=-1), "gamma must be a finite number above 0, got -1"),
         (lambda: interleaved([0], [0], cameras=0), "cameras must be a whole number of at least 1"),
         (lambda: gradual([0], [0], [0]), "severities must be at least 1, got 0"),
@@ -247,3 +249,10 @@ def test_bad_input_is_one_sentence(call, sentence):
     with pytest.raises(ValueError, match=sentence) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_recurring_takes_the_arguments_of_ptta_and_then_the_rounds():
+    labels, domains = np.arange(60) % 3, np.arange(60) // 30
+    twice = recurring(labels, domains, 0.5, 4, 7, 2)
+    assert twice[:60].tolist() == ptta(labels, domains, 0.5, 4, 7).tolist()
+    assert len(twice) == 120

@@ -9,6 +9,7 @@ depends on nothing that was drawn before, and the first round of ``recurring`` i
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -47,16 +48,16 @@ def ptta(
     >>> sorted(order[:3].tolist()), sorted(order[3:].tolist())
     ([0, 1, 2], [3, 4, 5])
     """
-    return recurring(labels, domains, 1, gamma, slots, seed, drop_absent=drop_absent)
+    return recurring(labels, domains, gamma, slots, seed, rounds=1, drop_absent=drop_absent)
 
 
 def recurring(
     labels: npt.ArrayLike,
     domains: npt.ArrayLike,
-    rounds: int = 20,
     gamma: float = 0.1,
     slots: int | None = None,
     seed: int = 0,
+    rounds: int = 20,
     *,
     drop_absent: bool = False,
 ) -> Ints:
@@ -65,10 +66,10 @@ def recurring(
     Args:
         labels: ``(N,)`` class ids from 0.
         domains: ``(N,)`` domain ids; lower ones come first.
-        rounds: how often the sequence of domains is repeated.
         gamma: concentration; smaller means longer runs of one class.
         slots: pieces that each class is cut into; None: as in :func:`ptta`.
         seed: same seed, same order.
+        rounds: how often the sequence of domains is repeated.
         drop_absent: as in :func:`ptta`.
 
     Returns:
@@ -266,8 +267,8 @@ def _checked(labels: npt.ArrayLike, domains: npt.ArrayLike, seed: int) -> tuple[
 
 def _checked_shares(labels: Ints, gamma: float, slots: int | None) -> tuple[Ints, int]:
     """Return the classes present and the number of slots, after checking how they are shared."""
-    if not (0 < gamma < float("inf")):
-        raise ValueError(f"gamma must be a finite number above 0, got {gamma}")
+    if not isinstance(gamma, Real) or not 0 < gamma < float("inf"):
+        raise ValueError(f"gamma must be a finite number above 0, got {gamma!r}")
     classes = np.unique(labels)
     slots = min(len(classes), MAX_SLOTS) if slots is None else slots
     _whole("slots", slots, 1)

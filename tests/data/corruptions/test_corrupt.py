@@ -127,7 +127,9 @@ def test_a_parameter_set_can_be_forced(images):
     [
         (lambda x: corrupt(x, "frots"), "did you mean 'frost'"),
         (lambda x: corrupt(x, "fog", 0), "severity must be 1 to 5, got 0"),
+        (lambda x: corrupt(x, "fog", 5.0), "severity must be 1 to 5, got 5.0"),
         (lambda x: corrupt(x, "fog", seed=-1), "seed must not be negative, got -1"),
+        (lambda x: corrupt(x, "fog", seed="a"), "seed must be a whole number .* got 'a'"),
         (lambda x: corrupt(x / 255, "fog"), "must be uint8, got float64"),
         (lambda x: corrupt(torch.zeros(1, 32, 32, 3), "fog"), "must be uint8, got float32"),
         (lambda x: corrupt(x[0], "fog"), r"got \(32, 32, 3\)"),
@@ -140,3 +142,11 @@ def test_a_parameter_set_can_be_forced(images):
 def test_a_wrong_call_is_answered_with_a_sentence(call, words, images):
     with pytest.raises(ValueError, match=words):
         call(images)
+
+
+def test_an_array_that_cannot_be_written_to_is_read_without_a_word(recwarn):
+    images = np.arange(2 * 16 * 16 * 3, dtype=np.uint8).reshape(2, 16, 16, 3)
+    wanted = corrupt(images, "contrast")
+    images.flags.writeable = False
+    assert np.array_equal(corrupt(images, "contrast"), wanted)
+    assert len(recwarn) == 0

@@ -124,9 +124,9 @@ def corrupt(
 
 def _checked(images: object, severity: int, seed: int) -> Tensor:
     """Return the images as a contiguous tensor, or say what is wrong."""
-    if severity not in range(1, 6):
-        raise ValueError(f"severity must be 1 to 5, got {severity}")
-    if seed < 0:
+    if not isinstance(severity, (int, np.integer)) or severity not in range(1, 6):
+        raise ValueError(f"severity must be 1 to 5, got {severity!r}")
+    if isinstance(seed, (int, np.integer)) and seed < 0:  # what is no number, draws refuse
         raise ValueError(f"seed must not be negative, got {seed}")
     if not isinstance(images, Tensor | np.ndarray):
         raise ValueError(f"images must be an array or a tensor, got {type(images).__name__}")
@@ -143,7 +143,9 @@ def _checked(images: object, severity: int, seed: int) -> Tensor:
             f"{images.shape[2]}"
         )
     if isinstance(images, np.ndarray):
-        return torch.from_numpy(np.ascontiguousarray(images))
+        # Torch warns of arrays that cannot be written to, such as files mapped into memory.
+        own = np.ascontiguousarray(images)
+        return torch.from_numpy(own if own.flags.writeable else own.copy())
     return images.contiguous()
 
 
