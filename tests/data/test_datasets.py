@@ -16,6 +16,10 @@ from multipool.data.places import cache_folder
 def test_unknown_names_and_options_are_one_sentence():
     with pytest.raises(ValueError, match="unknown dataset 'cifar10'; did you mean 'cifar10-c'"):
         load("cifar10")
+    with pytest.raises(ValueError, match=r"domains must be a tuple .* pass \('fog',\)"):
+        load("shapes-c", domains="fog")
+    with pytest.raises(ValueError, match="seed must be a whole number .* got -1"):
+        load("shapes-c", seed=-1)
     with pytest.raises(ValueError, match="severity must be 1 to 5, got 6"):
         load("shapes-c", severity=6)
     with pytest.raises(ValueError, match="unknown corruption 'fogg'; did you mean 'fog'"):

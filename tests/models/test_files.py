@@ -106,6 +106,12 @@ def test_a_file_that_runs_code_is_refused(tmp_path):
     assert "not a state dict that loads safely" in text
 
 
+def test_a_whole_model_is_told_to_come_as_a_state_dict(small, tmp_path):
+    torch.save(small, tmp_path / "whole.pt")
+    text = sentence(lambda: models.load(tmp_path / "whole.pt", architecture="wrn10-1"))
+    assert text.endswith("save model.state_dict(), not the model")
+
+
 @pytest.mark.parametrize("name", ["m.safetensors", "m.pt"])
 @pytest.mark.parametrize("content", [b"", b"not a model", b"\x00" * 5000])
 def test_garbage_is_refused_in_one_sentence(tmp_path, name, content):

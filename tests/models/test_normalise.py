@@ -23,6 +23,9 @@ def test_a_wrapped_model_takes_images_in_0_to_1(tiny_net, make_images):
         (("model", (0,) * 3, (1,) * 3), "wrap takes a torch.nn.Module, got str"),
         ((nn.Identity(), (0.5,), (1,) * 3), "must have 3 numbers each, got 1 and 3"),
         ((nn.Identity(), (0,) * 3, (1, 0, 1)), "std must be positive"),
+        ((nn.Identity(), 0.5, (1,) * 3), "mean must be 3 finite numbers, got 0.5"),
+        ((nn.Identity(), (0, float("nan"), 0), (1,) * 3), "mean must be 3 finite numbers"),
+        ((nn.Identity(), (0,) * 3, "abc"), "std must be 3 finite numbers, got 'abc'"),
         ((nn.Identity(), (123.7, 116.3, 103.5), (58.4,) * 3), "divide mean and std by 255"),
     ],
 )

@@ -264,3 +264,9 @@ def test_pictures_in_folders_get_the_size_of_the_model(tmp_path):
     )  # fmt: skip
     (tmp_path / "classes.txt").write_text("3 ant\n5 bee\n")
     assert Loader().both(experiment, torch.device("cpu")).dataset.size == 32
+
+
+@pytest.mark.parametrize("number", ["5", 2.5, True, 1, None])
+def test_what_is_no_number_of_classes_is_a_sentence(number):
+    with pytest.raises(ValueError, match=f"num_classes must be at least 2, got {number!r}"):
+        models.build("wrn10-1", number)

@@ -66,6 +66,8 @@ def load(
     100
     """
     make = lookup(DATASETS, name, "dataset")
+    if isinstance(domains, str):
+        raise ValueError(f"domains must be a tuple of names, got {domains!r}; pass ({domains!r},)")
     chosen = None if domains is None else tuple(domains)
     return make(
         DataOptions(data_dir, severity, chosen, size, image_list, class_list, seed, cache_dir)

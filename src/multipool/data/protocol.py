@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from multipool.core import ImageSet, numpy_generator
+from multipool.core.generators import check_seed
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -40,6 +41,7 @@ class DataOptions:
             raise ValueError(f"severity must be 1 to 5, got {self.severity!r}")
         if self.size is not None and not 1 <= self.size <= 4096:
             raise ValueError(f"size must be 1 to 4096 pixels, got {self.size!r}")
+        check_seed(self.seed)
         if self.domains is not None and len(set(self.domains)) != len(self.domains):
             raise ValueError(f"domains must not repeat, got {', '.join(self.domains)}")
         if self.domains is not None and not self.domains:

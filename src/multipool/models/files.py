@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
+from pickle import UnpicklingError
 
 import torch
 from torch import Tensor, nn
@@ -233,6 +234,11 @@ def _read_checkpoint(path: Path) -> dict[str, Tensor]:
     try:
         look_through(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError:
+        raise ValueError(
+            f"{path} is not a state dict that loads safely: it is damaged or holds other things "
+            "than tensors; save model.state_dict(), not the model"
+        ) from None
     except Exception as error:  # damaged files make the unpickler raise nearly anything
         raise ValueError(f"{path} is not a state dict that loads safely: {brief(error)}") from None
     for key in _WRAPPERS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,13 @@ class Normalise(nn.Module):
 
     def __init__(self, mean: Sequence[float] = ZERO, std: Sequence[float] = ONE) -> None:
         super().__init__()
+        for name, values in (("mean", mean), ("std", std)):
+            try:
+                finite = all(isfinite(value) for value in values)
+            except TypeError:
+                finite = False
+            if not finite:
+                raise ValueError(f"{name} must be 3 finite numbers, got {values!r}")
         if len(mean) != 3 or len(std) != 3:
             raise ValueError(
                 f"mean and std must have 3 numbers each, got {len(mean)} and {len(std)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 
 import torch
@@ -120,8 +121,8 @@ def build(
 def skeleton(name: str, num_classes: int) -> nn.Module:
     """Return the architecture without values (on the meta device), ready for weights."""
     entry = lookup(MODELS, name, "model")
-    if num_classes < 2:
-        raise ValueError(f"num_classes must be at least 2, got {num_classes}")
+    if not isinstance(num_classes, Integral) or isinstance(num_classes, bool) or num_classes < 2:
+        raise ValueError(f"num_classes must be at least 2, got {num_classes!r}")
     with torch.device("meta"):  # draws no random numbers and fills no memory
         return entry.make(num_classes)
 
