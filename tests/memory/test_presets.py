@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from multipool.memory import MEMORIES, MultiClusterMemory, build
+from multipool.memory import MEMORIES, FifoPool, MultiClusterMemory, build
+from multipool.memory.presets import as_preset
 
 
 def test_mcm_is_the_paper():
@@ -38,3 +39,33 @@ def test_an_unknown_name_names_the_nearest():
 def test_options_and_seed_reach_the_memory():
     memory = build("mcm", num_classes=10, seed=3, capacity=7, max_clusters=2)
     assert (memory.options.seed, memory.capacity, memory.options.clusters) == (3, 7, 2)
+
+
+def tagged(capacity=7):
+    return FifoPool(5, capacity=capacity)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FifoPool(5, capacity=7),
+        lambda num_classes: FifoPool(num_classes, capacity=7),
+        lambda seed: FifoPool(5, capacity=7, seed=seed),
+        lambda **given: FifoPool(**given, capacity=7),
+        tagged,
+    ],
+)
+def test_a_function_is_given_what_it_takes(make):
+    found = as_preset(make)(num_classes=5, seed=3)
+    assert (found.num_classes, found.capacity) == (5, 7)
+
+
+def test_its_other_arguments_are_options():
+    assert as_preset(tagged)(5, 0, capacity=2).capacity == 2
+    with pytest.raises(ValueError, match="unknown memory option 'size'; choose from: capacity"):
+        as_preset(tagged)(5, 0, size=2)
+
+
+def test_a_function_that_wants_something_else_is_refused():
+    with pytest.raises(ValueError, match="must take num_classes and seed as arguments"):
+        as_preset(lambda classes: FifoPool(classes))

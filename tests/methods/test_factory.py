@@ -70,6 +70,7 @@ def test_each_pool_of_multipool_has_a_bank_of_the_given_class(make_net, make_ima
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (dict(memory="mcn"), "unknown memory 'mcn'; did you mean 'mcm'.* reservoir, single$"),
         (dict(method=int), "a method must be a class over multipool.engine.Method, got class int"),
         (dict(method=Method), "method class Method must define predict"),
         (

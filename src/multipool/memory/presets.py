@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from multipool.memory.protocol import Memory
 from multipool.memory.reservoir import ReservoirPool
 
 Option = int | float | str | bool | None
+_GIVEN = ("num_classes", "seed")  # what every bank is made with, besides its options
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Preset:
     def known(self) -> list[str]:
         """Return the names of the options, without the number of classes and the seed."""
         names = list(inspect.signature(self.make).parameters)
-        return [name for name in names if name not in ("num_classes", "seed")]
+        return [name for name in names if name not in _GIVEN]
 
     def __call__(self, num_classes: int, seed: int = 0, **options: Option) -> Memory:
         """Return the bank, the caller's options over the preset's."""
@@ -64,23 +66,42 @@ BUILT_IN: dict[str, Preset] = {
 
 
 def as_preset(found: object) -> Preset:
-    """Return a class of banks, or what makes one, as an entry of the table.
+    """Return a class of banks, or a function that makes them, as an entry of the table.
 
-    It must take ``num_classes`` and ``seed``; its other arguments become options by their names.
+    A class must take ``num_classes`` and ``seed``; a function is given what it takes of the two.
+    Other arguments become options by their names.
+
+    >>> as_preset(lambda: FifoPool(5, capacity=3))(num_classes=5, seed=1).capacity
+    3
     """
     if isinstance(found, Preset):
         return found
     if not callable(found):
         raise ValueError(f"a memory must be a class of banks, got {type(found).__name__}")
+    name = getattr(found, "__name__", type(found).__name__)
     try:
-        taken = [*inspect.signature(found).parameters]
+        arguments = [*inspect.signature(found).parameters.values()]
     except ValueError:  # classes written in C do not say what they take
-        taken = []
-    lacking = [name for name in ("num_classes", "seed") if name not in taken]
-    if lacking:
-        name = getattr(found, "__name__", type(found).__name__)
+        arguments = []
+    anything = any(p.kind is p.VAR_KEYWORD for p in arguments)
+    taken = {p.name for p in arguments}
+    lacking = [] if anything else [word for word in _GIVEN if word not in taken]
+    if not lacking:
+        return Preset(found)
+    needed = {p.name for p in arguments if p.default is p.empty and p.kind is not p.VAR_POSITIONAL}
+    if isinstance(found, type) or needed - set(_GIVEN):
         raise ValueError(f"memory {name} must take {' and '.join(lacking)} as arguments")
-    return Preset(found)
+    return Preset(_without(found, lacking))
+
+
+def _without(make: Callable[..., Memory], lacking: list[str]) -> Callable[..., Memory]:
+    """Return a function that keeps from ``make`` what it does not take."""
+
+    @functools.wraps(make, updated=())
+    def made(**options: Option) -> Memory:
+        return make(**{name: value for name, value in options.items() if name not in lacking})
+
+    return made
 
 
 MEMORIES: Table[Preset] = Table(

@@ -49,9 +49,9 @@ def adapt(
             :func:`multipool.share` returns is not copied: adapters of it share the frozen weights.
         method: a name from :func:`multipool.methods.available`, or a class over
             :class:`multipool.engine.Method`.
-        memory: ``"mcm"``, ``"mcm+"``, ``"single"`` (the method's own pool), a bank or a class of
-            banks; left out: the method's own pool, in ``multipool`` ``"mcm+"``. Only for methods
-            that have one.
+        memory: ``"mcm"``, ``"mcm+"``, ``"single"`` (the method's own pool), a bank, a class of
+            banks or a function that makes them; left out: the method's own pool, in ``multipool``
+            ``"mcm+"``. Only for methods that have one.
         num_classes: L; left out: the width of the model's last linear layer, or, without one, the
             ``num_classes`` or ``config.num_labels`` that it says of itself.
         source: source data or statistics, for the methods that need them.
