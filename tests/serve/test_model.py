@@ -1,6 +1,9 @@
 """Which model is served, and what it is called."""
 
+import re
+
 import pytest
+import torch
 
 import multipool
 from multipool import models
@@ -50,9 +53,32 @@ def test_a_service_computes_in_float32_unless_a_precision_is_named():
     assert chosen == ["float32", "bf16"]
 
 
-def test_a_device_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="--device must be auto, cpu or cuda"):
-        read_model(ModelChoice(device="toaster"), "multipool")
+@pytest.mark.parametrize(
+    ("choice", "sentence"),
+    [
+        (dict(device="toaster"), "unknown device 'toaster'; choose one of: auto, cpu, cuda"),
+        (dict(image_size=0), "--image-size must be at least 1, got 0"),
+        (dict(image_size=-3), "--image-size must be at least 1, got -3"),
+        (dict(name="a b/c"), "--name must be letters, digits or '._-', for addresses, got 'a b/c'"),
+        (dict(name=""), "--name must be letters"),
+    ],
+)
+def test_what_no_model_can_be_is_refused(choice, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        read_model(ModelChoice(**{"device": "cpu", **choice}), "multipool")
+
+
+def test_a_missing_gpu_is_a_sentence(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="device cuda was asked for, but torch finds no GPU"):
+        read_model(ModelChoice(device="cuda"), "multipool")
+
+
+def test_names_that_cannot_be_read_are_a_sentence(tmp_path):
+    (tmp_path / "picture").write_bytes(bytes(range(256)))
+    for name in ("nothing", "picture"):
+        with pytest.raises(FileNotFoundError, match=f"no readable list of classes at .*{name}"):
+            read_model(ModelChoice(classes=tmp_path / name, device="cpu"), "multipool")
 
 
 def test_adapters_of_streams_share_the_model_and_keep_no_graphs(tiny_net, make_images, tmp_path):

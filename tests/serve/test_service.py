@@ -47,6 +47,23 @@ def test_a_full_queue_is_429_with_a_time(serving, infer_json, make_images, gate_
     serving(work, limits=Limits(max_queue=3), max_batch=1)
 
 
+def test_a_stream_that_sends_too_often_is_429_with_a_time_and_others_are_not(
+    serving, infer, infer_json, make_images
+):
+    async def work(service, client):
+        await infer(client, make_images(1), sequence_id="a")
+        body = infer_json(make_images(1), sequence_id="a")
+        refused = await client.post("/v2/models/tiny/infer", json=body)
+        assert refused.status_code == 429
+        assert 90 <= int(refused.headers["retry-after"]) <= 100
+        assert refused.json()["error"] == "stream 'a' may send 0.01 requests a second; slow down"
+        _, told = await infer(client, make_images(1), sequence_id="b")
+        assert told["batch"] == 1
+        assert (await client.get("/api/streams/a")).json()["batches"] == 1  # who only looks may
+
+    serving(work, limits=Limits(max_rate=0.01))
+
+
 def test_too_many_in_all_are_503_with_a_time(serving, infer_json, make_images, gate_answers):
     async def work(service, client):
         asked = [
@@ -146,6 +163,14 @@ def test_a_fault_costs_its_own_batch_and_is_told_as_500(
 def test_settings_that_cannot_be_are_refused(tmp_path, option, value):
     with pytest.raises(ValueError, match=f"--{option.replace('_', '-')} must be a number above 0"):
         Serving(state_dir=tmp_path, **{option: value})
+
+
+def test_what_may_be_nothing_is_said_to_be_so(tmp_path):
+    assert Serving(state_dir=tmp_path, max_wait_ms=0).max_wait_ms == 0
+    with pytest.raises(ValueError, match="--max-wait-ms must be a number of at least 0, got nan"):
+        Serving(state_dir=tmp_path, max_wait_ms=float("nan"))
+    with pytest.raises(ValueError, match="--max-rate must be a number of at least 0, got -1"):
+        Limits(max_rate=-1)
 
 
 def test_an_answer_does_not_wait_until_it_has_been_learned_from(

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from multipool.bench.run.environment import resolve
 from multipool.bench.speed.corruptions import measure_corruptions, overall
 from multipool.bench.speed.guard import GuardCost, measure_guard
 from multipool.bench.speed.images import model_and_grain, shapes_model
@@ -22,6 +21,7 @@ from multipool.core import lookup
 from multipool.core.files import write_json
 from multipool.data import COMMON, EXTRA
 from multipool.methods import METHODS
+from multipool.ops.device import resolve
 
 app = typer.Typer(add_completion=False, epilog="Example: multipool bench methods --batches 10")
 app.command(epilog="Example: multipool bench serve --streams 64 --seconds 60")(serve)

@@ -112,11 +112,17 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except (ValueError, FileNotFoundError) as error:
         if os.environ.get("MULTIPOOL_TRACEBACK"):
             raise
-        code = _fail(_with_option(str(error), given))
+        code = _fail(_with_option(_said(error), given))
     except OSError as error:
-        _fail(f"{error.strerror}: {error.filename}" if error.filename else str(error))
+        _fail(_said(error))
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _said(error: Exception) -> str:
+    """Return an error's sentence; of what the system itself says, without its number."""
+    path = getattr(error, "filename", None)
+    return f"{getattr(error, 'strerror', '')}: {path}" if path else str(error)
 
 
 def _warn(

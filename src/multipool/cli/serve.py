@@ -56,6 +56,7 @@ _ResidentMib = Annotated[int, _o("N", "Memory in MiB that these may take togethe
 _Ray = Annotated[str | None, _o("ADDRESS", "Compute on a Ray cluster, an actor a stream; or auto.")]
 _MaxStreams = Annotated[int, _o("N", "Streams known at a time.")]
 _MaxQueue = Annotated[int, _o("N", "Requests waiting in one stream.")]
+_MaxRate = Annotated[float, _o("N", "Requests a second of one stream; 0: any number.")]
 _MaxPending = Annotated[int, _o("N", "Requests waiting in all streams.")]
 _MaxBody = Annotated[int, _o("N", "Size of a request in MiB.")]
 _Lanes = Annotated[int | None, _o("N", "Threads that compute; left out: one a core, up to 4.")]
@@ -87,6 +88,7 @@ def main(
     resident_mib: _ResidentMib = Serving.resident_mib,
     max_streams: _MaxStreams = Limits.max_streams,
     max_queue: _MaxQueue = Limits.max_queue,
+    max_rate: _MaxRate = Limits.max_rate,
     max_pending: _MaxPending = Limits.max_pending,
     max_body_mib: _MaxBody = Limits.max_body // MIB,
     lanes: _Lanes = None,
@@ -101,6 +103,8 @@ def main(
     options, memory_options = o.split_settings(set_)
     recipe = Recipe(method, memory, options, memory_options, decode, seed)
     listening = Listening(host, port, token_file, log_requests)
+    if max_body_mib < 1:
+        raise ValueError(f"--max-body-mib must be at least 1, got {max_body_mib}")
     listening.access()  # that it cannot listen is said before anything is loaded
     choice = ModelChoice(model, weights, image_size, classes, name, precision, device)
     network, card = read_model(choice, method)
@@ -116,6 +120,7 @@ def main(
             max_body=max_body_mib * MIB,
             max_streams=max_streams,
             max_queue=max_queue,
+            max_rate=max_rate,
             max_pending=max_pending,
         ),
     )

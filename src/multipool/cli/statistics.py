@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from multipool.bench.run.environment import resolve
 from multipool.bench.run.experiment import Experiment
 from multipool.bench.run.loader import Loader
 from multipool.bench.run.sources import FROM_STATISTICS, make_statistics
 from multipool.cli import options as o
 from multipool.cli.console import print_json, say
 from multipool.engine import statistics
+from multipool.ops.device import resolve
 
 app = typer.Typer(add_completion=False)
 

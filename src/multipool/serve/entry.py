@@ -11,6 +11,7 @@ from typing import Any
 
 from multipool.serve.batching import Call
 from multipool.serve.history import History
+from multipool.serve.rate import Rate
 from multipool.serve.stream import Facts
 
 
@@ -43,6 +44,7 @@ class Entry:
     nbytes: int = 0  # of memory that it takes
     facts: Facts = Facts()
     history: History = field(default_factory=History)
+    rate: Rate = field(default_factory=Rate)
 
     @property
     def idle(self) -> bool:

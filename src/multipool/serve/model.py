@@ -12,6 +12,7 @@ from multipool import models
 from multipool.engine.setup import AUTO
 from multipool.methods import share
 from multipool.ops import Network
+from multipool.ops.device import resolve
 from multipool.serve.card import ModelCard
 
 EMBEDDED = "shapes-wrn10-1"
@@ -32,9 +33,10 @@ class ModelChoice:
 
 def read_model(choice: ModelChoice, method: str) -> tuple[Network, ModelCard]:
     """Return the frozen model on its device, and what clients are told about it."""
+    _check(choice)
     source = choice.weights or choice.model or EMBEDDED
     architecture = choice.model if choice.weights is not None else None
-    model = models.load(source, architecture=architecture).to(_device(choice.device))
+    model = models.load(source, architecture=architecture).to(resolve(choice.device))
     # Streams replay no graphs and so have no fused kernels, with which alone float16 was measured.
     precision = "float32" if choice.precision == AUTO else choice.precision
     network = share(model, precision=precision)
@@ -48,13 +50,14 @@ def read_model(choice: ModelChoice, method: str) -> tuple[Network, ModelCard]:
     return network, ModelCard(name, size, names, method)
 
 
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"--device must be auto, cpu or cuda, got '{name}'") from None
+def _check(choice: ModelChoice) -> None:
+    """Refuse a size that no image has, and a name that no address can hold."""
+    if choice.image_size is not None and choice.image_size < 1:
+        raise ValueError(f"--image-size must be at least 1, got {choice.image_size}")
+    if choice.name is not None and not re.fullmatch(r"[A-Za-z0-9._-]+", choice.name):
+        raise ValueError(
+            f"--name must be letters, digits or '._-', for addresses, got {choice.name!r}"
+        )
 
 
 def _channels(model: torch.nn.Module) -> int:
@@ -64,7 +67,13 @@ def _channels(model: torch.nn.Module) -> int:
 
 def _class_names(choice: ModelChoice, source: str, count: int) -> tuple[str, ...]:
     if choice.classes is not None:
-        lines = choice.classes.read_text(encoding="utf-8").splitlines()
+        try:
+            lines = choice.classes.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            raise FileNotFoundError(
+                f"no readable list of classes at {choice.classes}; it must be a text file, one "
+                "class a line"
+            ) from None
         if len(lines) != count:
             raise ValueError(f"{choice.classes} has {len(lines)} lines, the model {count} classes")
         return tuple(lines)

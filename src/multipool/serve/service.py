@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -69,6 +70,7 @@ class Service:
     ) -> Reply:
         """Return the answer to checked images ``(B, C, H, W)`` of a stream, in its turn."""
         entry = self._admitted(name)
+        self._check_rate(entry)
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         entry.waiting.append(Call(images, reply, learn, start, end, time.monotonic()))
         entry.more.set()
@@ -126,6 +128,16 @@ class Service:
                 429, f"{limits.max_queue} requests of stream '{name}' are waiting; slow down", 1
             )
         return entry
+
+    def _check_rate(self, entry: Entry) -> None:
+        most = self.serving.limits.max_rate
+        wait = entry.rate.wait(most)
+        if wait > 0:
+            raise Refusal(
+                429,
+                f"stream '{entry.name}' may send {most:g} requests a second; slow down",
+                math.ceil(wait),
+            )
 
     async def _in_time(self, name: str, future: asyncio.Future[R]) -> R:
         seconds = self.serving.limits.answer_seconds

@@ -18,6 +18,7 @@ class Limits:
     max_held: int = 512 * MIB  # bytes of all requests that are being read or answered
     max_pixels: int = 2**24  # of a picture before it is scaled to the model's size
     max_queue: int = 32  # requests waiting in one stream; the next one gets 429
+    max_rate: float = 0.0  # requests a second of one stream; the next one gets 429; 0: any number
     max_pending: int = 512  # requests waiting in all streams; the next one gets 503
     max_streams: int = 10_000  # known at a time, in memory or on disk
     max_requests: int = 1024  # at a time, of any kind; the next one gets 503
@@ -26,7 +27,7 @@ class Limits:
     answer_seconds: float = 60.0  # for a request to wait and be answered
 
     def __post_init__(self) -> None:
-        _check_positive(self)
+        _check_positive(self, zero=("max_rate",))
 
 
 @dataclass(frozen=True)
@@ -58,4 +59,5 @@ def _check_positive(settings: object, zero: tuple[str, ...] = ()) -> None:
             continue
         if not (value >= 0 if item.name in zero else value > 0) or value == float("inf"):
             name = item.name.replace("_", "-")
-            raise ValueError(f"--{name} must be a number above 0, got {value}")
+            least = "of at least" if item.name in zero else "above"
+            raise ValueError(f"--{name} must be a number {least} 0, got {value}")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from multipool.bench.run import loader as loading
-from multipool.bench.run.environment import resolve
 from multipool.bench.run.experiment import Experiment
 from multipool.bench.run.runner import Progress
 from multipool.bench.run.session import Session
@@ -23,6 +22,7 @@ from multipool.diagnostics import (
     describe,
 )
 from multipool.memory import DESCRIPTORS, MEMORIES
+from multipool.ops.device import resolve
 
 # Those that are computed from images alone; the paper's three.
 IMAGE_DESCRIPTORS = tuple(name for name in DESCRIPTORS if name != "feature")

@@ -16,12 +16,13 @@ import torch
 from multipool.bench.run import checkpoint, claim
 from multipool.bench.run import result as results
 from multipool.bench.run.checkpoint import Checkpoint
-from multipool.bench.run.environment import host, resolve, versions
+from multipool.bench.run.environment import host, versions
 from multipool.bench.run.experiment import Experiment
 from multipool.bench.run.loader import Loader, same_weights
 from multipool.bench.run.result import Result
 from multipool.bench.run.session import Session
 from multipool.core import discard_parts
+from multipool.ops.device import resolve
 
 CHECKPOINT_EVERY = 500  # batches
 _TELL_EVERY = 0.2  # seconds; telling the error waits for the device

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from multipool.bench.run.environment import resolve, wait
+from multipool.bench.run.environment import wait
 from multipool.bench.run.loader import Loader
 from multipool.bench.run.session import Session
 from multipool.bench.sweep.planned import Planned, failure, finished
+from multipool.ops.device import resolve
 
 _APART = ("seed", "memory_options")  # settings that hardly change how long a run takes
 _TRIAL_BATCHES = 3

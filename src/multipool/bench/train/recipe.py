@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from multipool import models
-from multipool.bench.run.environment import resolve
 from multipool.bench.train.train import (
     TrainConfig,
     TrainProgress,
@@ -22,6 +21,7 @@ from multipool.bench.train.train import (
 from multipool.core import ImageSet, lookup, torch_generator
 from multipool.data import load as open_dataset
 from multipool.data import shapes
+from multipool.ops.device import resolve
 
 SHAPES_TEST = 2000  # images that the clean error is measured on
 
