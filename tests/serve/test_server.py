@@ -130,3 +130,20 @@ def test_a_card_knows_its_model_and_version():
     for name, version in (("n", None), ("m", "2")):
         with pytest.raises(Exception, match="this service has the model 'm', version 1"):
             card.check(name, version)
+
+
+def test_a_port_that_is_taken_is_a_sentence_and_none_is_any():
+    with Listening(port=0).bind() as first:
+        taken = first.getsockname()[1]
+        first.listen()
+        with pytest.raises(
+            ValueError, match=f"cannot listen on port {taken} of 127.0.0.1: .* in use"
+        ):
+            Listening(port=taken).bind()
+    with Listening(port=taken).bind() as again:  # which is free now
+        assert again.getsockname() == ("127.0.0.1", taken)
+
+
+def test_an_address_of_another_machine_is_a_sentence():
+    with pytest.raises(ValueError, match="cannot listen on port 0 of 203.0.113.1"):
+        Listening(host="203.0.113.1", port=0).bind()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -126,8 +127,10 @@ def main(
     )
     maker = AdapterMaker(network, recipe, None if source is None else str(source))
     service = local_service(maker, serving) if ray is None else ray_service(maker, serving, ray)
-    say(what_to_try(card, listening, state_dir))
-    run(service, card, listening)
+    with listening.bind() as bound:
+        listening = replace(listening, port=bound.getsockname()[1])  # 0: the system has chosen one
+        say(what_to_try(card, listening, state_dir))
+        run(service, card, listening, bound)
 
 
 def what_to_try(card: ModelCard, listening: Listening, state_dir: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import stat
 import sys
 from dataclasses import dataclass
@@ -54,6 +55,21 @@ class Listening:
             return Access()
         return Access(read_token(self.token_file))
 
+    def bind(self) -> socket.socket:
+        """Return a socket at the address, or say that it cannot be had; it does not listen yet."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        bound = socket.socket(family)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((self.host, self.port))
+        except OSError as error:
+            bound.close()
+            raise ValueError(
+                f"cannot listen on port {self.port} of {self.host}: {error.strerror or error}; "
+                "stop what does, or choose another --port"
+            ) from None
+        return bound
+
 
 def read_token(path: Path) -> bytes:
     """Return the token in a file: its first line, 16 characters or more, for its owner only."""
@@ -82,14 +98,15 @@ def ray_service(maker: AdapterMaker, serving: Serving, address: str) -> Service:
     return Service(RayBackend(maker, store, events, address), serving, events)
 
 
-def run(service: Service, card: ModelCard, listening: Listening) -> None:
-    """Serve until SIGTERM or SIGINT: requests under way are answered, streams are saved."""
+def run(service: Service, card: ModelCard, listening: Listening, bound: socket.socket) -> None:
+    """Serve at a bound socket until SIGTERM or SIGINT.
+
+    Requests under way are then answered, and streams saved.
+    """
     app = make_app(service, card, listening.access())
     limits = service.serving.limits
     config = uvicorn.Config(
         app,
-        host=listening.host,
-        port=listening.port,
         http=timed(limits.header_seconds),
         ws="none",
         log_config=None,
@@ -104,7 +121,7 @@ def run(service: Service, card: ModelCard, listening: Listening) -> None:
     _log_json(listening.log_requests)
     # Uvicorn ends by the signal that ended it; what has ended well says so.
     signal.signal(signal.SIGTERM, _end)
-    uvicorn.Server(config).run()
+    uvicorn.Server(config).run(sockets=[bound])
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
