@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from multipool.data import DATASETS, Stream, StreamConfig, load, shapes_c
+from multipool.data.datasets import BUILT_IN
 from multipool.data.places import cache_folder
 
 
@@ -111,3 +112,11 @@ def test_the_real_tiny_imagenet_archive_loads_as_it_is(shared):
     assert dataset.images("brightness", np.array([0, 9999])).shape == (2, 3, 64, 64)
     assert list(dataset.classes) == sorted(dataset.classes)
     assert len(dataset.source("test").labels) == 10_000
+
+
+def test_what_a_package_opens_must_be_a_dataset(monkeypatch):
+    monkeypatch.setitem(DATASETS, "odd", lambda options: 3)
+    with pytest.raises(ValueError, match="dataset 'odd' must have .*, int, has no num_classes, do"):
+        load("odd")
+    monkeypatch.setitem(DATASETS, "fine", BUILT_IN["shapes-c"])
+    assert load("fine").num_classes == 100

@@ -69,3 +69,9 @@ def test_its_other_arguments_are_options():
 def test_a_function_that_wants_something_else_is_refused():
     with pytest.raises(ValueError, match="must take num_classes and seed as arguments"):
         as_preset(lambda classes: FifoPool(classes))
+
+
+def test_what_a_package_makes_must_be_a_bank(monkeypatch):
+    monkeypatch.setitem(MEMORIES, "odd", as_preset(lambda: 3))
+    with pytest.raises(ValueError, match="memory 'odd' must make a bank with add and .*, got int"):
+        build("odd", num_classes=5)

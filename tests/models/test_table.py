@@ -270,3 +270,9 @@ def test_pictures_in_folders_get_the_size_of_the_model(tmp_path):
 def test_what_is_no_number_of_classes_is_a_sentence(number):
     with pytest.raises(ValueError, match=f"num_classes must be at least 2, got {number!r}"):
         models.build("wrn10-1", number)
+
+
+def test_what_a_package_makes_must_be_a_module(monkeypatch):
+    monkeypatch.setitem(models.MODELS, "odd", models.Architecture(lambda num_classes: num_classes))
+    with pytest.raises(ValueError, match=r"model 'odd' must be a torch.nn.Module, got int"):
+        models.build("odd", num_classes=5)

@@ -79,3 +79,8 @@ def test_a_broken_promise_is_one_sentence(kind, sentence):
     with pytest.raises(ContractError, match=sentence) as caught:
         check_method(kind)
     assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_method_at_all_is_told_so():
+    with pytest.raises(ContractError, match="3 breaks .* unknown method 3"):
+        check_method(3)

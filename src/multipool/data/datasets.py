@@ -15,6 +15,7 @@ from multipool.data.shapes_c import shapes_c
 from multipool.data.tiny import tiny_imagenet_c
 
 Opener = Callable[[DataOptions], Dataset]
+_MEMBERS = ("num_classes", "domains", "labels", "images")  # without which there is no stream
 
 BUILT_IN: dict[str, Opener] = {
     "shapes-c": shapes_c,
@@ -69,6 +70,12 @@ def load(
     if isinstance(domains, str):
         raise ValueError(f"domains must be a tuple of names, got {domains!r}; pass ({domains!r},)")
     chosen = None if domains is None else tuple(domains)
-    return make(
-        DataOptions(data_dir, severity, chosen, size, image_list, class_list, seed, cache_dir)
-    )
+    options = DataOptions(data_dir, severity, chosen, size, image_list, class_list, seed, cache_dir)
+    opened = make(options)
+    lacking = [member for member in _MEMBERS if not hasattr(opened, member)]
+    if lacking:
+        raise ValueError(
+            f"dataset '{name}' must have the members of multipool.data.protocol.Dataset; what its "
+            f"package opens, {type(opened).__name__}, has no {', '.join(lacking)}"
+        )
+    return opened

@@ -125,4 +125,9 @@ def build(name: str, num_classes: int, seed: int = 0, **options: Option) -> Memo
     ...
     ValueError: unknown memory option 'size'; choose from: capacity, storage
     """
-    return lookup(MEMORIES, name, "memory")(num_classes, seed, **options)
+    made = lookup(MEMORIES, name, "memory")(num_classes, seed, **options)
+    if not isinstance(made, Memory):
+        raise ValueError(
+            f"memory '{name}' must make a bank with add and retrieve, got {type(made).__name__}"
+        )
+    return made

@@ -124,7 +124,10 @@ def skeleton(name: str, num_classes: int) -> nn.Module:
     if not isinstance(num_classes, Integral) or isinstance(num_classes, bool) or num_classes < 2:
         raise ValueError(f"num_classes must be at least 2, got {num_classes!r}")
     with torch.device("meta"):  # draws no random numbers and fills no memory
-        return entry.make(num_classes)
+        made = entry.make(num_classes)
+    if not isinstance(made, nn.Module):
+        raise ValueError(f"model '{name}' must be a torch.nn.Module, got {type(made).__name__}")
+    return made
 
 
 def with_normalisation(

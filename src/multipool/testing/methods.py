@@ -66,7 +66,7 @@ def check_method(
         >>> check_method(TENT)
     """
     case = MethodCase(method, memory, dict(options or {}))
-    name = method if isinstance(method, str) else method.__name__
+    name = getattr(method, "__name__", str(method))
     run_checks(name, {words: partial(check, case) for words, check in METHOD_CHECKS.items()})
 
 
