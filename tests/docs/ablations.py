@@ -135,3 +135,52 @@ def table_s1_s2() -> dict[str, Cells]:
             first = [against(round20, base), [float(round20["paper's difference"])]]
         found[threshold] = [*first, None, None, *second]
     return found
+
+
+def whole() -> dict[str, Cells]:
+    """Differences on the paper's own streams, on a tenth of them, and the paper's."""
+    parts = {
+        "against PeTTA's own pool (37.40): clusters alone": "MCM",
+        "clusters + UCR": "MCM + UCR",
+        "clusters + ACC": "MCM + ACC",
+        "clusters + ACC + UCR = mcm": "MCM + ACC + UCR",
+        "mcm+": "mcm+",
+    }
+    pixels = {
+        "against mcm (37.60): threshold 0.1": "Pixel Stat (0.1)",
+        "threshold 0.5": "Pixel Stat (0.5)",
+        "threshold 0.7": "Pixel Stat (0.7)",
+        "CNN feature, 5.0": "CNN Feature (5.0)",
+        "CNN feature, best of seven": "CNN Feature, our best",
+    }
+    merged = {"merging: LRU": "LRU", "merging: GCC": "GCC", "merging: the smallest": "SCM"}
+    many = dict(zip(("one cluster", *_MANY), (1, 2, 3, 4, 7, 10), strict=True))
+    distances = {"cosine, best of five": "Cosine", "Mahalanobis, best of four": "Mahalanobis"}
+    return {
+        **{label: _gaps("table2", row, "PeTTA") for label, row in parts.items()},
+        **{label: _gaps("table3", row, "Pixel Stat (0.3)") for label, row in pixels.items()},
+        **{label: _gaps("table4", row, "ACC") for label, row in merged.items()},
+        **{label: _gaps("figS1", f"K_max {count}", "K_max 5") for label, count in many.items()},
+        **{label: _gaps("tableS2", row, "Euclidean (L2), 0.3") for label, row in distances.items()},
+    }
+
+
+_MANY = ("two clusters", "three clusters", "four clusters", "seven clusters", "ten clusters")
+
+
+def _gaps(name: str, row: str, base: str) -> Cells:
+    """Difference of two rows in the files of whole streams and of a tenth, and the paper's."""
+    gaps: Cells = []
+    for folder in ("paper-whole", "paper"):
+        line, other = _line(f"{folder}/{name}", row), _line(f"{folder}/{name}", base)
+        gaps.append([float(line["ours"]) - float(other["ours"])])
+    return [*gaps, [float(line["paper's difference"])] if line["paper's difference"] else None]
+
+
+def _line(name: str, row: str) -> Row:
+    """Return the line of an error; the best of a grid has its threshold behind its name."""
+    part = "All thresholds" if row.startswith("Euclidean") else ""
+    lines = pick(name, column="error", part=part)
+    names = (row, *(f"{row} ({value})" for value in ("17.5", "20.0")))
+    (found,) = [line for line in lines if line["row"] in names]
+    return found
