@@ -110,7 +110,7 @@ def configure(config: C, options: Mapping[str, object], owner: str) -> C:
     for name, value in options.items():
         if name not in known:
             raise unknown(f"option of {owner}", name, known)
-        changed[name] = _like(known[name], value, f"{owner}'s option '{name}'")
+        changed[name] = _like(known[name], value, f"option '{name}' of {owner}")
     return replace(config, **changed)  # type: ignore[type-var]
 
 
