@@ -20,6 +20,8 @@ from multipool.ops import Group, frozen, uncertainty
 from multipool.ops.moments import instance_moments
 from multipool.ops.until import NotRunError
 
+_LAYERNORM = 6  # times as long a step as models with other norms take without harm
+
 
 class PoolPasses(Method, ABC):
     """The statistics of all pools as one table, and the passes that read and move them.
@@ -35,7 +37,7 @@ class PoolPasses(Method, ABC):
         super().__init__(context, config)
         source = self.network.source
         self.learning: Learning | None = None
-        lr = config.lr if self.network.has_statistics else config.lr_without
+        lr = self._rate_of_learning(config)
         if source is not None and lr > 0:
             self.learning = Learning(source, self.num_classes, lr)
         self.branch = source if self.network.has_statistics else None
@@ -60,6 +62,13 @@ class PoolPasses(Method, ABC):
         self.spread = self.scale.sqrt()
         made = torch.from_numpy(projection(2 * len(state.mean), width)).to(self.home)
         self.projection = F.pad(made, (0, width - made.shape[1]))  # (2C, D)
+
+    def _rate_of_learning(self, config: MultiPoolConfig) -> float:
+        """Return the learning rate for this kind of model; 0: nothing is learned."""
+        if self.network.has_statistics:
+            return config.lr
+        longer = _LAYERNORM if set(self.network.kinds) == {"LayerNorm"} else 1
+        return longer * config.lr_without
 
     def _new_centre(self) -> Centre | None:
         """Return the centre of a model that ends with LayerNorm and a linear layer; else None."""
