@@ -12,6 +12,7 @@ import imagenet
 import left_out
 import regrets
 import routing
+import speeds
 import streams
 
 Expected = dict[str, list[list[float] | None]]
@@ -60,6 +61,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         " | CIFAR-10-C, ptta",
     ): regrets.without_batchnorm,
     ("docs/compare.md", "CIFAR-100-C, undecoded, seed 0", " | CIFAR-10-C, WRN-16-2"): regrets.whole,
+    ("docs/performance.md", "On an H200", " | by the clock"): speeds.kernels,
     ("docs/performance.md", "Precision", " | C10, WRN-16-2: ptta"): regrets.precisions,
     (RESULTS, _WHOLE, "method | its own pool"): lambda: streams.hosts(streams.WHOLE),
     (RESULTS, _WHOLE, " | motion"): lambda: streams.by_corruption(streams.WHOLE),
