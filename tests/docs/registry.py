@@ -22,6 +22,7 @@ RESULTS, FOUND = "docs/notebook/results.md", "docs/results/index.md"
 _SHORT, _WHOLE = "1,000 images of each corruption", "The whole stream"
 _OTHER, _CHOICES = "CIFAR-10-C and Tiny-ImageNet-C", "How the choices were made"
 _ABLATIONS = "The paper's ablations"
+_STEPS = "Longer steps for LayerNorm"
 _IMAGENET = "docs/guides/imagenet.md"
 
 # A table by its key -> what its cells must say.
@@ -53,13 +54,15 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         )
         for name in ("CIFAR-10-C", "CIFAR-100-C")
     },
+    ("docs/compare.md", "Larger models and more classes", " | WRN-28-10, ptta"): regrets.models,
     ("docs/compare.md", "What each part adds", " | C10: ptta"): regrets.ablation,
     ("docs/compare.md", "Learning while a pool is new", " | C10: ptta"): regrets.learned,
-    (
-        "docs/compare.md",
-        "LayerNorm, a small ViT",
-        " | CIFAR-10-C, ptta",
-    ): regrets.without_batchnorm,
+    **{
+        ("docs/compare.md", heading, " | CIFAR-10-C, ptta"): partial(
+            regrets.without_batchnorm, file
+        )
+        for heading, file in (("LayerNorm, a small ViT", "layernorm"), ("GroupNorm", "groupnorm"))
+    },
     ("docs/compare.md", "CIFAR-100-C, undecoded, seed 0", " | CIFAR-10-C, WRN-16-2"): regrets.whole,
     ("docs/performance.md", "On an H200", " | by the clock"): speeds.kernels,
     ("docs/performance.md", "Precision", " | C10, WRN-16-2: ptta"): regrets.precisions,
@@ -108,6 +111,11 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         " | C10 extra, random",
     ): left_out.tenth,
     ("docs/notebook/pools.md", "A change inside a window", " | C10 extra, random"): routing.changes,
+    ("docs/notebook/pools.md", "A change inside a window", "new, same | C10 extra, random"): (
+        routing.thresholds
+    ),
+    ("docs/notebook/pools.md", _STEPS, " | C10 extra, random"): routing.steps,
+    ("docs/notebook/pools.md", _STEPS, " | C10, random"): routing.long_steps,
     (RESULTS, "Every method", "method | CIFAR-10-C"): streams.every_method,
     (RESULTS, _ABLATIONS, "table 2, against PeTTA (56.84) | ours"): ablations.table2,
     (RESULTS, _ABLATIONS, "table 3, against threshold 0.3 (53.90) | ours"): ablations.table3,

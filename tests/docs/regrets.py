@@ -93,14 +93,26 @@ def _in_precision(name: str, wanted: str) -> dict[tuple[str, str, str], float]:
     return found
 
 
-def without_batchnorm() -> dict[str, Cells]:
-    """Undecoded and decoded error of every method with the small ViT."""
+def without_batchnorm(file: str) -> dict[str, Cells]:
+    """Undecoded and decoded error of every method with a model of other norms."""
     places = [(k, d) for k in ("ptta", "ctta") for d in ("cifar10-c", "cifar100-c")]
     found: dict[str, Cells] = {}
-    for row in load("compare/layernorm"):
+    short = (r for r in load(f"compare/{file}") if r["kind"] in ("ptta", "ctta"))
+    for row in short:
         cells = found.setdefault(row["method"], [None] * len(places))
         both = [float(row["undecoded_error"]), float(row["error"])]
         cells[places.index((row["kind"], row["dataset"]))] = both
+    return found
+
+
+def models() -> dict[str, Cells]:
+    """Undecoded and decoded error with larger models, seed 0."""
+    places = [(d, k) for d in ("cifar10-c", "tiny-imagenet-c") for k in ("ptta", "ctta")]
+    found: dict[str, Cells] = {}
+    for row in (r for r in load("compare/models") if r["seed"] == "0"):
+        cells = found.setdefault(_name(row), [None] * len(places))
+        both = [float(row["undecoded_error"]), float(row["error"])]
+        cells[places.index((row["dataset"], row["kind"]))] = both
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the table of the rules for a change of domain must say."""
+"""What the tables of rules for a change of domain, and of steps without BatchNorm, must say."""
 
 from __future__ import annotations
 
@@ -25,24 +25,75 @@ _LINES = {
     "the pool begins at the change": "cut at the change",
     "and images in units of their own variation": "cut and own variation",
 }
+_THRESHOLDS = {name: name for name in ("0.07, 0.05", "0.05, 0.03")}
+_WITHOUT = [
+    (classes, domains, order, images)
+    for classes in ("10", "100")
+    for domains, images in (("extra", "2000"), ("made", "500"))
+    for order in ("ctta", "ptta")
+]
+_LONG = [
+    (classes, "extra", order, "5000") for classes in ("10", "100") for order in ("ctta", "ptta")
+]
 
 
 def changes() -> dict[str, Cells]:
     """Undecoded and decoded errors, means of three seeds; the mean of all undecoded ones."""
+    return _lines("explore-11-changes", _LINES)
 
+
+def thresholds() -> dict[str, Cells]:
+    """The same with smaller thresholds."""
+    return _lines("explore-12-steps", {"0.1, 0.08": "as it is", **_THRESHOLDS})
+
+
+def _lines(file: str, names: dict[str, str]) -> dict[str, Cells]:
     def cell(row: str, key: tuple[str, ...], column: str) -> float:
         every = [
             float(r[column])
-            for r in load("explore-11-changes")
+            for r in load(file)
             if r["row"] == row and tuple(r[part] for part in _WHERE) == key
         ]
         assert len(every) == 3
         return mean(every)
 
-    found: dict[str, Cells] = {}
-    for label, row in _LINES.items():
+    first, found = next(iter(names.values())), {}
+    for label, row in names.items():
         pairs = [[cell(row, k, c) for c in ("undecoded_error", "decoded_error")] for k in _COLUMNS]
-        before = [cell("before", k, "undecoded_error") for k in _COLUMNS]
+        before = [cell(first, k, "undecoded_error") for k in _COLUMNS]
         gain = mean(p[0] - b for p, b in zip(pairs, before, strict=True))
         found[label] = [*pairs, [gain]]
     return found
+
+
+def steps() -> dict[str, Cells]:
+    """Undecoded errors of two models without BatchNorm, by the length of a step."""
+    found: dict[str, Cells] = {}
+    for word, model in {"ViT": "vit-small-32", "GroupNorm": "resnet26-gn"}.items():
+        source = [(c, d, "ctta", i) for c, d, _, i in _WITHOUT]  # in any order
+        found[f"{word}: source"] = _of_model(model, "source", source)
+        for rate in ("0.0003", "0.001", "0.002"):
+            found[f"{word}: steps of {rate}"] = _of_model(model, f"step {rate}", _WITHOUT)
+    return found
+
+
+def long_steps() -> dict[str, Cells]:
+    """Undecoded and decoded errors of the ViT on longer streams."""
+    rates = ("0.0003", "0.0009", "0.0018")
+    both = ("undecoded_error", "decoded_error")
+    return {f"steps of {r}": _of_model("vit-small-32", f"step {r}", _LONG, both) for r in rates}
+
+
+def _of_model(
+    model: str,
+    name: str,
+    places: list[tuple[str, ...]],
+    columns: tuple[str, ...] = ("undecoded_error",),
+) -> Cells:
+    where = ("classes", "domains", "order", "images_a_domain")
+    rows = {
+        tuple(r[part] for part in where): [float(r[column]) for column in columns]
+        for r in load("explore-12-steps")
+        if (r["model"], r["row"]) == (model, name)
+    }
+    return [rows[place] for place in places]
