@@ -67,6 +67,17 @@ def test_each_pool_of_multipool_has_a_bank_of_the_given_class(make_net, make_ima
     assert all(isinstance(bank.bank, FifoPool) for bank in adapter.method.banks().values())
 
 
+def test_pools_of_multipool_take_a_bank_that_describes_images_by_features(make_net, make_images):
+    adapter = adapt(make_net(), memory="mcm", memory_options={"descriptor": "feature"})
+    adapter(make_images(40))
+    with torch.no_grad():
+        adapter.network.plain(make_images(40))
+    centre = adapter.network.features().double().mean(dim=0)
+    assert len(adapter.memory.clusters) == 1
+    found = torch.as_tensor(adapter.memory.clusters.centroids[0]).double()
+    torch.testing.assert_close(found, centre, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

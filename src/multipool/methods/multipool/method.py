@@ -130,7 +130,8 @@ class MultiPool(PoolPasses):
         answer = self._answer(images, route.pools, fresh, router, guess)
         answer = self._with_young(images, answer, route.pools, fresh, router)
         on_host = answer.on_host.wait()
-        return Routed(answer.logits, on_host=on_host, route=route, router=router)
+        features = self.features_pass(images)[0] if self.bank.needs_features else None
+        return Routed(answer.logits, None, None, features, on_host, route, router)
 
     def _guess(self, images: Tensor) -> Answer | None:
         """Predict with the pool of the last images while the host sorts these, if that is free."""
@@ -181,9 +182,7 @@ class MultiPool(PoolPasses):
     ) -> Tensor:
         """Return the logits of some ``rows`` ``(R,)``, a young pool's, that ``labels`` were."""
         here = torch.bincount(labels, minlength=self.num_classes)
-        counts = here.numpy().astype(np.float64)
-        if not fresh:
-            counts = counts + self.accounts.counts[pool]
+        counts = here.numpy() + (0.0 if fresh else self.accounts.counts[pool])
         # Where classes come in runs, every class counts the same; else every image.
         weights = here[labels].float() ** -self.correlation.degree
         weights = weights / weights.sum()

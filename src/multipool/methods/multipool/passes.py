@@ -135,6 +135,12 @@ class PoolPasses(Method, ABC):
         return ((described @ self.projection).double(),)
 
     @tensor_pass
+    def features_pass(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Return the source model's features ``(B, D)``, for banks that describe images by them."""
+        self.network.plain(images)
+        return (self.network.features(),)
+
+    @tensor_pass
     def one_pool_pass(self, images: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
         """Predict a batch of one pool; ``numbers``: the pool, and the weight of its statistics."""
         if self.beside_host:
