@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from multipool.data import DATASETS, Stream, StreamConfig, load, shapes_c
-from multipool.data.datasets import BUILT_IN
+from multipool.data.datasets import BUILT_IN, _opener
 from multipool.data.places import cache_folder
 
 
@@ -115,8 +115,8 @@ def test_the_real_tiny_imagenet_archive_loads_as_it_is(shared):
 
 
 def test_what_a_package_opens_must_be_a_dataset(monkeypatch):
-    monkeypatch.setitem(DATASETS, "odd", lambda options: 3)
+    monkeypatch.setitem(DATASETS, "odd", _opener("odd", lambda options: 3))
     with pytest.raises(ValueError, match="dataset 'odd' must have .*, int, has no num_classes, do"):
         load("odd")
-    monkeypatch.setitem(DATASETS, "fine", BUILT_IN["shapes-c"])
+    monkeypatch.setitem(DATASETS, "fine", _opener("fine", BUILT_IN["shapes-c"]))
     assert load("fine").num_classes == 100

@@ -29,10 +29,21 @@ BUILT_IN: dict[str, Opener] = {
 
 
 def _opener(name: str, found: object) -> Opener:
-    """Return what opens the dataset that an entry point names."""
+    """Return what opens the dataset that an entry point names, and looks whether it is one."""
     if not callable(found):
         raise ValueError(f"a dataset must be a function of DataOptions, got {type(found).__name__}")
-    return found
+
+    def opened(options: DataOptions) -> Dataset:
+        made: Dataset = found(options)
+        lacking = [member for member in _MEMBERS if not hasattr(made, member)]
+        if lacking:
+            raise ValueError(
+                f"dataset '{name}' must have the members of multipool.data.Dataset; what its "
+                f"package opens, {type(made).__name__}, has no {', '.join(lacking)}"
+            )
+        return made
+
+    return opened
 
 
 DATASETS: Table[Opener] = Table("dataset", "multipool.datasets", BUILT_IN, _opener)
@@ -70,12 +81,6 @@ def load(
     if isinstance(domains, str):
         raise ValueError(f"domains must be a tuple of names, got {domains!r}; pass ({domains!r},)")
     chosen = None if domains is None else tuple(domains)
-    options = DataOptions(data_dir, severity, chosen, size, image_list, class_list, seed, cache_dir)
-    opened = make(options)
-    lacking = [member for member in _MEMBERS if not hasattr(opened, member)]
-    if lacking:
-        raise ValueError(
-            f"dataset '{name}' must have the members of multipool.data.protocol.Dataset; what its "
-            f"package opens, {type(opened).__name__}, has no {', '.join(lacking)}"
-        )
-    return opened
+    return make(
+        DataOptions(data_dir, severity, chosen, size, image_list, class_list, seed, cache_dir)
+    )

@@ -29,6 +29,7 @@ from multipool.methods import METHODS
         ({"precision": "auto"}, "unknown precision 'auto'.*float32"),
         ({"source": "valid"}, "unknown source split 'valid'.*test, train"),
         ({"model": "wrn"}, "unknown model 'wrn'.*wrn10-1"),
+        ({"model": "net.py"}, "unknown model 'net.py'.*FILE.py:FUNCTION.*timm:NAME"),
         ({"severity": 6}, "severity must be 1 to 5, got 6"),
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1, got 0"),
         ({"gamma": 0.0}, "gamma must be greater than 0"),
