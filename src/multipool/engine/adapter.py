@@ -16,6 +16,7 @@ from multipool.engine.bank import WatchedBank
 from multipool.engine.describe import describe
 from multipool.engine.guard import Guard
 from multipool.engine.method import Context, Method
+from multipool.engine.modes import own_modes
 from multipool.engine.module import WholeModule
 from multipool.engine.observers import Facts, Observers
 from multipool.engine.precision import network_for
@@ -168,8 +169,7 @@ class Adapter(WholeModule):
         Args:
             images: float ``(B, C, H, W)`` in [0, 1], or uint8.
         """
-        # A caller's inference mode must not reach the update, which needs gradients.
-        with torch.inference_mode(mode=False), self._lock:
+        with own_modes(self.device), self._lock:
             given = self._enter(images)
             if given.bad is not None:  # the stepper sees some of the rows only
                 self.stepper.early = None
@@ -197,7 +197,7 @@ class Adapter(WholeModule):
 
     def predict(self, images: Tensor) -> Tensor:
         """Return the logits ``(B, L)`` that a call would return now, and learn nothing."""
-        with torch.inference_mode(mode=False), self._lock, torch.no_grad():
+        with own_modes(self.device), self._lock, torch.no_grad():
             given = self._enter(images)
             return given.answer(self.stepper.look, self.network)
 
@@ -287,7 +287,7 @@ def _remake(
     state: dict[str, Tensor],
 ) -> Adapter:
     """Return the adapter that :meth:`Adapter.__reduce__` took apart."""
-    with torch.inference_mode(mode=False):
+    with own_modes(parts[1].device()):
         adapter = kind(*parts)
     adapter.load_state_dict(state)
     adapter._initial = initial

@@ -67,7 +67,7 @@ class Guard:
             alone = index if t.numel() >= _LARGE else None
             kinds.setdefault((t.dtype, t.device, alone), []).append(t)
         self._snapshots = [_Snapshot(kind) for kind in kinds.values()]
-        self._no_loss = torch.zeros((), device=device)
+        self._no_loss = torch.zeros((), dtype=torch.float32, device=device)
         self._accepted = torch.zeros((), dtype=torch.int64, device=device)
         self._decided = 0
         self._failed = 0

@@ -94,8 +94,10 @@ class AdaContrast(Method):
         self.rings = {
             "keys": F.normalize(drawn.to(self.device), dim=1),
             "labels": labels.to(self.device),
-            "features": torch.zeros(size, width, device=self.device),
-            "probabilities": torch.zeros(size, self.num_classes, device=self.device),
+            "features": torch.zeros(size, width, dtype=torch.float32, device=self.device),
+            "probabilities": torch.zeros(
+                size, self.num_classes, dtype=torch.float32, device=self.device
+            ),
         }
         self.seen = torch.zeros((), dtype=torch.int64, device=self.device)
 

@@ -80,7 +80,7 @@ class CMF(DiverseSelfTraining):
     def __init__(self, context: Context, config: CMFConfig) -> None:
         super().__init__(context, config)
         self.hidden = self.anchor.affine.clone()
-        self.variance = torch.zeros((), device=self.device)
+        self.variance = torch.zeros((), dtype=torch.float32, device=self.device)
         # The observation's noise is 1 - q, so q must stay below 1, however large the network.
         share = len(self.hidden) / _USUAL_PARAMETERS
         self.noise_share = min(config.process_noise * share, 1.0)

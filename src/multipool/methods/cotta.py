@@ -91,7 +91,7 @@ class CoTTA(Method):
         (confidence,) = self._anchor_pass(images)
         if float(confidence) >= self.config.confidence:
             return Prediction(self._teacher_pass(images)[0])
-        views, total = self.config.views, torch.zeros((), device=self.device)
+        views, total = self.config.views, torch.zeros((), dtype=torch.float32, device=self.device)
         for start in range(0, views, _AT_ONCE):
             drawn = [self.augmented(images) for _ in range(min(_AT_ONCE, views - start))]
             total = total + self._teacher_pass(*drawn)[0]
@@ -144,5 +144,5 @@ def stochastic_restore(
     >>> values
     tensor([0., 0., 0.])
     """
-    draws = torch.rand(values.shape, generator=generator, device=values.device)
+    draws = torch.rand(values.shape, generator=generator, dtype=torch.float32, device=values.device)
     values.copy_(torch.where(draws < rate, source, values))

@@ -58,7 +58,7 @@ class Selection:
         self.limit, self.redundancy = margin * math.log(num_classes), redundancy
         self.entropy = ENTROPIES[loss]
         # All zero until a first sample has passed: nothing resembles it, so all pass.
-        self.average = torch.zeros(num_classes, device=device)
+        self.average = torch.zeros(num_classes, dtype=torch.float32, device=device)
 
     def loss(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Return the weighted entropy of the samples that pass, and which do ``(B,)``.

@@ -10,6 +10,7 @@ from torch import nn
 
 from multipool.core import lookup, unknown
 from multipool.engine import Adapter, Method, Setup, configure
+from multipool.engine.modes import own_modes
 from multipool.engine.precision import network_for
 from multipool.engine.saving import read_state
 from multipool.engine.setup import plain_options
@@ -186,13 +187,17 @@ def _make(
     config = configure(kind.Config(), options, f"method '{kind.name}'")
     chosen = _bank(kind, setup, bank)
     given = source if kind.uses_source(config) else None
-    with torch.inference_mode(mode=False):
+    with own_modes(_device_of(model)):
         if isinstance(model, Network):
             check_shared(model, setup)
         else:
             model = network_for(kind, model, setup)
         check_fits(kind, model)
         return Adapter(kind, model, config, setup, chosen, given)
+
+
+def _device_of(model: nn.Module) -> torch.device:
+    return next((p.device for p in model.parameters()), torch.device("cpu"))
 
 
 def _check_model(model: object) -> None:

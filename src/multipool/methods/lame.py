@@ -112,7 +112,7 @@ def refine(logits: Tensor, affinity: Tensor, steps: int = 100, tolerance: float 
     unary = (logits.softmax(dim=1) + 1e-10).log()
     y = unary.softmax(dim=1)
     done = torch.zeros((), dtype=torch.bool, device=logits.device)
-    old = torch.full((), torch.inf, device=logits.device)
+    old = torch.full((), torch.inf, dtype=logits.dtype, device=logits.device)
     for step in range(steps):
         pairwise = affinity @ y
         y = torch.where(done, y, (unary + pairwise).softmax(dim=1))

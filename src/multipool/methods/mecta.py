@@ -95,7 +95,9 @@ class MECTA(OnePass):
 
     def train(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Draw the channels to prune and take one step."""
-        scores = torch.rand(self.norm.count, generator=self.noise, device=self.device)
+        scores = torch.rand(
+            self.norm.count, generator=self.noise, dtype=torch.float32, device=self.device
+        )
         loss, logits = self.train_pass(images, scores)
         return loss, logits
 
@@ -146,8 +148,8 @@ class Forgetting:
         self._values = torch.tensor(branch.sizes, device=device).view(-1, 2).sum(dim=1)
         self._all = len(branch.affine)
         # Layers that never report, one-dimensional ones or no BatchNorm, count as surprised.
-        self._rates = torch.full((len(counts),), torch.inf, device=device)
-        self.begin(torch.ones(self.count, device=device))
+        self._rates = torch.full((len(counts),), torch.inf, dtype=torch.float32, device=device)
+        self.begin(torch.ones(self.count, dtype=torch.float32, device=device))
 
     def begin(self, scores: Tensor) -> None:
         """Choose the channels to prune: the lowest ``scores`` ``(sum of channels,)`` a layer."""

@@ -73,8 +73,8 @@ class MemBN(Method):
         super().__init__(context, config)
         self.branch = self.network.require_statistics(self.name)
         channels, device = len(self.branch.statistics) // 2, self.device
-        self.means = torch.zeros(config.capacity, channels, device=device)
-        self.variances = torch.zeros(config.capacity, channels, device=device)
+        self.means = torch.zeros(config.capacity, channels, dtype=torch.float32, device=device)
+        self.variances = torch.zeros(config.capacity, channels, dtype=torch.float32, device=device)
         self.counts = torch.zeros(len(self.branch.layers), dtype=torch.long, device=device)
 
     def keeps(self) -> Kept:
@@ -116,7 +116,7 @@ class Queues:
         self, branch: Branch, means: Tensor, variances: Tensor, counts: Tensor, config: MemBNConfig
     ) -> None:
         self.counts, self.config = counts, config
-        self.resets = torch.zeros((), device=means.device)
+        self.resets = torch.zeros((), dtype=torch.float32, device=means.device)
         widths = [len(state.mean) for state in branch.layers]
         parts = zip(means.split(widths, 1), variances.split(widths, 1), strict=True)
         self._of = {

@@ -150,7 +150,7 @@ class Alignment:
         sizes, stats = source.moment_sizes, source.statistics
         eps = [layer.eps * i for layer in source.layers for i in (0, 1)]  # of means none
         kinds = [torch.full((n,), bool(i % 2)) for i, n in enumerate(sizes)]
-        values = [torch.full((n,), e) for n, e in zip(sizes, eps, strict=True)]
+        values = [torch.full((n,), e, dtype=torch.float32) for n, e in zip(sizes, eps, strict=True)]
         self._is_var, self._eps = torch.cat(kinds).to(stats.device), torch.cat(values).to(stats)
 
     def __call__(self, branch: Branch, rate: float) -> None:

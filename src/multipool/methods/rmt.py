@@ -118,7 +118,7 @@ class RMT(Method):
     def _class_means(self) -> Tensor:
         """Return the mean feature of each class under batch statistics, ``(L, D)``; else zeros."""
         classes = self.num_classes
-        total, counts = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
+        total, counts = torch.zeros(2, dtype=torch.float32, device=self.device)
         for images, labels in self.replay.once():
             self.student.run(self.network.prepare(images.to(self.device)))
             features = self.student.network.features().double()
@@ -143,7 +143,7 @@ class RMT(Method):
         steps = images // self.replay.size
         with torch.enable_grad():
             for index in range(steps):
-                share = torch.tensor((index + 1) / steps, device=self.device)
+                share = torch.tensor((index + 1) / steps, dtype=torch.float32, device=self.device)
                 self._warm_pass(self._next_batch()[0], share)
 
     @tensor_pass

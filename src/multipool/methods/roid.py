@@ -50,7 +50,9 @@ class DiverseSelfTraining(OnePass):
         self.anchor = self.network.require_source(self.name)
         self.student = self.anchor.copy(trainable=True)
         self.optimizer = OPTIMIZERS[config.optimizer](self.student.affine, config.lr)
-        self.average = torch.full((self.num_classes,), 1 / self.num_classes, device=self.device)
+        self.average = torch.full(
+            (self.num_classes,), 1 / self.num_classes, dtype=torch.float32, device=self.device
+        )
 
     def keeps(self) -> Kept:
         """Return what learning changes."""

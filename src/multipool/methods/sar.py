@@ -81,7 +81,7 @@ class SAR(OnePass):
         self.trained = below_the_top(self.network, self.student.sizes)
         self.optimizer = FlatSGD(self.student.affine, config.lr, nesterov=False)
         self.limit = config.entropy_margin * math.log(self.num_classes)
-        self.level = torch.full((), _NONE, device=self.device)  # e_m
+        self.level = torch.full((), _NONE, dtype=torch.float32, device=self.device)  # e_m
 
     def keeps(self) -> Kept:
         """Return what learning changes."""

@@ -73,7 +73,7 @@ def check_gradient(loss: Tensor) -> None:
 
 def _part(gradient: Tensor | None, leaf: Tensor) -> Tensor:
     if gradient is None:
-        return torch.zeros(leaf.numel(), device=leaf.device)
+        return torch.zeros(leaf.numel(), dtype=torch.float32, device=leaf.device)
     return _flatten(gradient).float()
 
 

@@ -32,7 +32,7 @@ class FlatAdam:
         self.lr = lr
         # Torch makes these at the first step; made now, a state saved at any time is complete.
         self.state: dict[str, Tensor] = {
-            "step": torch.zeros((), device=values.device),
+            "step": torch.zeros((), dtype=torch.float32, device=values.device),
             "exp_avg": torch.zeros_like(values),
             "exp_avg_sq": torch.zeros_like(values),
         }

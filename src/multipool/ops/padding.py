@@ -34,7 +34,7 @@ def fill(size: int, *tensors: Tensor) -> tuple[Tensor, ...]:
     count = len(tensors[0])
     more = [torch.cat([t, t[:1].expand(size - count, *t.shape[1:])]) for t in tensors]
     laid = [_laid_out(m, t) for m, t in zip(more, tensors, strict=True)]
-    rows = torch.zeros(size, device=tensors[0].device)
+    rows = torch.zeros(size, dtype=torch.float32, device=tensors[0].device)
     rows[:count] = 1.0
     return (*laid, rows)
 

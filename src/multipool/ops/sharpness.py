@@ -62,5 +62,8 @@ def below_the_top(network: Network, sizes: list[int]) -> Tensor:
     if all(frozen):
         frozen = [False] * len(frozen)
     shares = [float(not frozen[i // 2]) for i in range(len(sizes))]
-    parts = [torch.full((size,), share) for size, share in zip(sizes, shares, strict=True)]
+    parts = [
+        torch.full((size,), share, dtype=torch.float32)
+        for size, share in zip(sizes, shares, strict=True)
+    ]
     return torch.cat(parts).to(network.device())

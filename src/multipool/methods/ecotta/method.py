@@ -120,7 +120,9 @@ class EcoTTA(Method):
         prepared = self.network.prepare(images.to(self.device))
         with torch.enable_grad():
             self._warm_pass(
-                prepared, labels.to(self.device), torch.tensor(share, device=self.device)
+                prepared,
+                labels.to(self.device),
+                torch.tensor(share, dtype=torch.float32, device=self.device),
             )
 
     @tensor_pass

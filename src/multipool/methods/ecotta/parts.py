@@ -44,7 +44,7 @@ def places(network: Network, shape: tuple[int, ...]) -> list[_Place]:
     wanted = _blocks(network.body)
     wanted = wanted or [m for m in network.body.modules() if isinstance(m, Norm)]
     hooks = [module.register_forward_hook(note) for module in wanted]
-    network.plain(torch.zeros(2, *shape, device=network.device()))
+    network.plain(torch.zeros(2, *shape, dtype=torch.float32, device=network.device()))
     for hook in hooks:
         hook.remove()
     modules = [place.module for place in found]
@@ -153,9 +153,15 @@ def _new_leaves(
     device = network.device()
     bound = 1 / math.sqrt(9 * width)
     kernel = torch.from_numpy(draws.uniform(-bound, bound, (out, width, 3, 3)))
-    yield from (torch.ones(out, device=device), torch.zeros(out, device=device))
+    yield from _identity(out, device)
     yield kernel.to(network.dtype).to(device)
-    yield from (torch.ones(out, device=device), torch.zeros(out, device=device))
+    yield from _identity(out, device)
+
+
+def _identity(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the scale and shift ``(C,)`` that change nothing."""
+    scale = torch.ones(width, dtype=torch.float32, device=device)
+    return scale, torch.zeros_like(scale)
 
 
 def _stride(taken: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, int]:

@@ -35,7 +35,8 @@ class Learning:
     def __init__(self, source: Branch, num_classes: int, lr: float) -> None:
         self.source, self.student = source, source.copy(trainable=True)
         self._optimizer = FlatAdam(self.student.affine, lr)
-        self._average = torch.full((num_classes,), 1 / num_classes, device=source.affine.device)
+        even = torch.full((num_classes,), 1 / num_classes, dtype=torch.float32)
+        self._average = even.to(source.affine.device)
         self._can: bool | None = None  # whether the model has gradients, once somebody has looked
 
     def some(self, images: Tensor) -> Tensor:

@@ -195,7 +195,7 @@ class MultiPool(PoolPasses):
         if not self.beside_host:
             return self.young_pass(images[chosen], weights, own, numbers)[0]
         # All images, the others' weight 0: one shape for any number of rows.
-        whole = torch.zeros(len(images))
+        whole = torch.zeros(len(images), dtype=torch.float32)
         whole[torch.from_numpy(rows)] = weights
         return self.young_pass(images, sent(whole, self.device), own, numbers)[0][chosen]
 

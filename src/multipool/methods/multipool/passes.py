@@ -76,7 +76,9 @@ class PoolPasses(Method, ABC):
         if self.config.centre == 1 or self.network.kinds[-1:] != ["LayerNorm"]:
             return None
         try:
-            origin = torch.zeros(1, self.network.feature_width(), device=self.device)
+            origin = torch.zeros(
+                1, self.network.feature_width(), dtype=torch.float32, device=self.device
+            )
         except ValueError:
             return None
         bias = self.network.classify(origin)[0].detach()
