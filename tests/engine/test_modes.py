@@ -27,9 +27,10 @@ def test_answers_are_the_same_under_autocast_and_another_default_dtype(
     method, make_net, make_images
 ):
     source, batches = source_batches(), [make_images(40, seed=t) for t in range(2)]
+    model = make_net()
 
     def answers():
-        adapter = adapt(make_net(), method, source=source, guard=False)
+        adapter = adapt(model, method, source=source, guard=False)
         return [*map(adapter, batches), adapter.predict(batches[0])]
 
     expected = answers()
