@@ -108,6 +108,9 @@ def test_wrong_input_is_one_sentence(modes):
         clusterability([])
     with pytest.raises(ValueError, match="must be finite"):
         clusterability(np.full((3, 2), np.nan))
+    for wrong in ({"floor": "a"}, {"floor": 0}, {"starts": 1.5}):
+        with pytest.raises(ValueError, match="must be (greater than 0|at least 1), got"):
+            clusterability(images, **wrong)
     with pytest.raises(ValueError, match="at least one row"):
         clusterability(np.zeros((0, 2)))
 

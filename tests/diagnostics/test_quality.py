@@ -67,8 +67,13 @@ def test_an_empty_memory_is_a_sentence(modes):
         memory_quality(build("mcm", num_classes=20), images)
     with pytest.raises(ValueError, match="the memory is empty"):
         memory_quality(images[:0], images)
-    with pytest.raises(ValueError, match="counts of at least 0, got"):
-        occupancy_quality([])
+    for bad in ([], [1.5, 2], [float("nan")], [-1, 2], None, "ab", [[1]]):
+        with pytest.raises(ValueError, match="counts of at least 0, got"):
+            occupancy_quality(bad)
+    assert occupancy_quality(torch.tensor([3, 1])).occupancy == (3, 1)
+    for bad in (None, "images", {"images": images}):
+        with pytest.raises(ValueError, match=r"a stream must be images .* got"):
+            memory_quality(images, bad)
 
 
 def test_a_constant_stream_has_one_component():

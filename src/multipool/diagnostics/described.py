@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,11 @@ def describe(given: Given, descriptor: str = "pixel") -> Tensor:
     function = lookup(DESCRIPTORS, descriptor, "descriptor")
     if isinstance(given, np.ndarray):
         given = torch.from_numpy(np.ascontiguousarray(given))
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
+        raise ValueError(
+            "a stream must be images (S, C, H, W), descriptors (S, D) or batches of them, "
+            f"got {type(given).__name__}"
+        )
     if not isinstance(given, Tensor):
         parts = [describe(_images(batch), descriptor) for batch in given]
         if not parts:

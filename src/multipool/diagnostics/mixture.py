@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -41,11 +42,11 @@ class FitConfig:
     def __post_init__(self) -> None:
         if self.covariance not in COVARIANCES:
             raise unknown("covariance", self.covariance, COVARIANCES)
-        if not self.floor > 0:
-            raise ValueError(f"floor must be greater than 0, got {self.floor}")
+        if not isinstance(self.floor, Real) or not self.floor > 0:
+            raise ValueError(f"floor must be greater than 0, got {self.floor!r}")
         for name in ("starts", "trial", "iterations"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+            if not isinstance(getattr(self, name), Integral) or getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
 
 
 @dataclass(frozen=True)

@@ -62,11 +62,13 @@ def occupancy_quality(occupancy: Sequence[int]) -> Quality:
     >>> quality.imbalance, round(quality.entropy, 4), quality.coverage
     (3.0, 0.5623, 0.5)
     """
-    if len(occupancy) == 0 or min(occupancy) < 0:
-        raise ValueError(f"occupancy must be counts of at least 0, got {list(occupancy)}")
-    if sum(occupancy) == 0:
+    counts = np.asarray(occupancy)
+    whole = counts.size == 0 or counts.dtype.kind in "iu"
+    if counts.ndim != 1 or not whole or min(counts.tolist(), default=-1) < 0:
+        raise ValueError(f"occupancy must be counts of at least 0, got {occupancy!r}")
+    if counts.sum() == 0:
         raise ValueError("the memory is empty, so it has no quality; add samples first")
-    return Quality(tuple(int(count) for count in occupancy))
+    return Quality(tuple(counts.tolist()))
 
 
 class Reference:
