@@ -49,3 +49,8 @@ def test_what_was_on_is_on_again_afterwards():
             assert not torch.is_autocast_enabled("cpu")
         assert torch.is_inference_mode_enabled()
         assert torch.is_autocast_enabled("cpu")
+
+
+def test_a_device_without_autocast_is_no_matter():
+    with own_modes(torch.device("meta")):
+        assert not torch.is_inference_mode_enabled()

@@ -18,9 +18,11 @@ def own_modes(device: torch.device) -> Iterator[None]:
     ...     (torch.ones(1, 1) @ torch.ones(1, 1)).dtype
     torch.float32
     """
+    kind = device.type
     with torch.inference_mode(mode=False):
-        if torch.is_autocast_enabled(device.type):  # to ask is quicker than to switch it off
-            with torch.autocast(device.type, enabled=False):
+        # To ask is quicker than to switch it off; some devices, like meta, do not know of it.
+        if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+            with torch.autocast(kind, enabled=False):
                 yield
         else:
             yield
