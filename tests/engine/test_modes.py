@@ -2,6 +2,7 @@
 
 import contextlib
 
+import numpy as np
 import pytest
 import torch
 
@@ -39,6 +40,17 @@ def test_answers_are_the_same_under_autocast_and_another_default_dtype(
     for one, other in zip(expected, found, strict=True):
         assert other.dtype == torch.float32
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["rotta", "cotta", "adacontrast", "multipool"])
+def test_updates_do_not_fail_where_numpy_raises(method, make_net, make_images):
+    batches = [make_images(64, seed=t) for t in range(2)]
+    expected = [*map(adapt(make_net(), method), batches)]
+    with np.errstate(all="raise"):
+        adapter = adapt(make_net(), method)
+        found = [*map(adapter, batches)]
+    assert adapter.counts["skipped"] == 0
+    assert all(map(torch.equal, expected, found))
 
 
 def test_what_was_on_is_on_again_afterwards():
