@@ -156,3 +156,14 @@ def test_relu_leaves_the_output_of_an_ordinary_layer_alone():
     before = kept.clone()
     assert torch.equal(activated(nn.Identity(), kept), before.clamp(min=0))
     assert torch.equal(kept, before)
+
+
+def test_what_layers_keep_beside_tensors_is_no_part_of_the_fingerprint(tiny_net):
+    class Noted(nn.Identity):  # as quantised layers do
+        def get_extra_state(self):
+            return {"dtype": torch.qint8}
+
+    model = nn.Sequential(tiny_net, Noted())
+    assert "1._extra_state" in model.state_dict()
+    found = Network(model).fingerprint(rounded=True)
+    assert all(isinstance(value, torch.Tensor) for value in found.values())

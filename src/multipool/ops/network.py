@@ -118,6 +118,7 @@ class Network(nn.Module):
         tensors = {
             f"body.{k}": (v.half() if rounded and v.is_floating_point() else v).float()
             for k, v in self.body.state_dict().items()
+            if isinstance(v, Tensor)  # quantised layers keep other things there, too
         }
         if self.source is not None:
             tensors |= {"affine": self.source.affine, "statistics": self.source.statistics}

@@ -38,3 +38,21 @@ def test_a_model_that_runs_none_of_its_layers_is_told_so(make_images):
     model.norms1[0], model.norm2 = torch.nn.Identity(), torch.nn.Identity()
     with pytest.raises(ValueError, match="normalisation layer 0 but never runs it"):
         adapt(model)(make_images(4))
+
+
+class InPieces(torch.nn.Module):
+    """Runs four images at a time."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = make_odd_net("volume")
+
+    def forward(self, x):
+        return torch.cat([self.net(part) for part in x.split(4)])
+
+
+def test_a_model_that_splits_its_batches_is_told_so(make_images):
+    adapter = adapt(InPieces().eval())
+    assert adapter(make_images(4)).shape == (4, 5)
+    with pytest.raises(ValueError, match="layer 4 rows for 6 images, so it splits batches itself"):
+        adapter(make_images(6))

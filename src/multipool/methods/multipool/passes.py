@@ -116,14 +116,21 @@ class PoolPasses(Method, ABC):
         Which it runs depends on nothing but the model, so nobody need remember it.
         """
         try:
-            return self.describe_pass(images)[0]
+            described = self.describe_pass(images)[0]
         except NotRunError:
             run = self.network.layers_run(images[:1])
             if not run:
                 raise
             nearest = min(run, key=lambda index: abs(index - self.layer))
             self._describe_by(nearest, self.projection.shape[1])
-            return self.describe_pass(images)[0]
+            described = self.describe_pass(images)[0]
+        if len(described) != len(images):
+            raise ValueError(
+                f"the model gives a normalisation layer {len(described)} rows for {len(images)} "
+                "images, so it splits batches itself and no row can be told whose it is; take that "
+                "out of its forward"
+            )
+        return described
 
     @tensor_pass
     def describe_pass(self, images: Tensor) -> tuple[Tensor, ...]:
