@@ -31,6 +31,30 @@ def test_the_help_does_not_wait_for_torch():
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "decode.SequenceDecoder",
+        "testing.check_method",
+        "testing.check_memory",
+        "engine.Method",
+        "models.wrap",
+        "methods.available",
+        "memory.MultiClusterMemory",
+        "memory.compat.LegacyBank",
+        "data.streams.ptta",
+        "data.corruptions.corrupt",
+        "diagnostics",
+    ],
+)
+def test_one_import_is_enough_for_what_users_type(name):
+    room, *path = name.split(".")
+    found = multipool.__getattr__(room)  # as if nobody had imported it yet
+    for part in path:
+        found = getattr(found, part)
+    assert room in multipool.__all__
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'adopt'"):
         multipool.adopt  # noqa: B018

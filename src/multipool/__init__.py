@@ -11,14 +11,26 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from multipool import data, diagnostics, memory, methods, models
+    from multipool import data, decode, diagnostics, engine, memory, methods, models, testing
     from multipool.methods import adapt, load, share
 
 __version__ = "0.2.0"
 
-__all__ = ["adapt", "data", "diagnostics", "load", "memory", "methods", "models", "share"]
+_ROOMS = ("data", "decode", "diagnostics", "engine", "memory", "methods", "models", "testing")
 
-_ROOMS = ("data", "diagnostics", "memory", "methods", "models")
+__all__ = [
+    "adapt",
+    "data",
+    "decode",
+    "diagnostics",
+    "engine",
+    "load",
+    "memory",
+    "methods",
+    "models",
+    "share",
+    "testing",
+]
 
 
 def __getattr__(name: str) -> object:
