@@ -10,6 +10,7 @@ from multipool.methods import adapt, load
 from multipool.methods.reservoir import styles
 from multipool.methods.reservoir.clusters import Clusters, spread_loss
 from multipool.ops import Network
+from odd_nets import make_odd_net
 
 # Two brightnesses are far apart, two batches of one are not.
 OPTIONS = {"batch_size": 32, "models": 3, "buffer": 12, "loss": "tent", "quantile": 1.0}
@@ -52,6 +53,13 @@ def test_a_style_is_the_log_variance_in_front_of_the_first_layers(tiny_net, make
 
 def test_a_black_batch_has_a_finite_style(tiny_net):
     assert styles.style(styles.moments(Network(tiny_net), torch.zeros(4, 3, 8, 8))).isfinite().all()
+
+
+def test_layers_that_the_model_never_runs_are_passed_over(make_images):
+    network, x = Network(make_odd_net("spare")), make_images(4)
+    found = styles.moments(network, x)  # of the first and the fourth layer
+    means = [network.before_norm(x, index).double().mean(dim=(2, 3)) for index in (0, 3)]
+    torch.testing.assert_close(found[:, 0], torch.cat(means, dim=1))
 
 
 def test_source_styles_are_those_of_random_batches(tiny_net, make_images):

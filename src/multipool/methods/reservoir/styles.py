@@ -1,7 +1,7 @@
 """What a batch looks like, whatever it shows: the log-variances of early features.
 
 The release takes three early layers of an ImageNet VGG-19. A user's model comes without one, so we
-take what the source model's own first three BatchNorm layers are given.
+take what the first three BatchNorm layers that the source model runs are given.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from multipool.ops import Network
+from multipool.ops.until import NotRunError
 
 _LAYERS = 3
 _LEAST = 1e-10  # of a variance: a black image has none, and the logarithm of that is no number
@@ -22,12 +23,19 @@ _BATCHES = 1000  # styles of source batches between which distances are taken, a
 def moments(network: Network, images: Tensor) -> Tensor:
     """Return each image's mean and mean square of every early channel, ``(B, 2, D)`` float64."""
     layers = network.require_statistics("reservoir").layers
-    chosen = [index for index, state in enumerate(layers) if len(state.mean)][:_LAYERS]
-    found = []
-    for index in chosen:
-        x = network.before_norm(images, index).double()
+    known = [index for index, state in enumerate(layers) if len(state.mean)]
+    found: list[Tensor] = []
+    for index in known:
+        try:
+            x = network.before_norm(images, index).double()
+        except NotRunError:  # a layer for other domains, say: the next one will do
+            continue
         x = x.flatten(2) if x.ndim > 2 else x[:, :, None]  # (B, C, positions)
         found.append(torch.stack([x.mean(dim=2), x.square().mean(dim=2)], dim=1))
+        if len(found) == _LAYERS:
+            break
+    if not found:
+        raise ValueError("method 'reservoir' reads BatchNorm layers and the model runs none of its")
     return torch.cat(found, dim=2)
 
 
