@@ -86,9 +86,20 @@ def test_observers_hear_of_each_update_until_they_leave(make, make_images):
     leave = adapter.observe(heard.append)
     adapter(make_images(128))
     leave()
+    leave()  # who has left stays away
     adapter(make_images(64))
     assert [f["seen"] for f in heard] == [64, 128]
     assert all(f["loss"] > 0 and f["memory"] == sum(f["sizes"]) for f in heard)
+
+
+def test_what_cannot_listen_and_what_is_no_json_are_sentences(make, tmp_path):
+    adapter = make("tent")
+    with pytest.raises(ValueError, match="observe takes a function of the facts, got 3"):
+        adapter.observe(3)
+    adapter.notes["mine"] = object()
+    with pytest.raises(ValueError, match="notes must be what JSON can hold: Object of type"):
+        adapter.save(tmp_path / "state")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_eight_threads_get_their_own_predictions(make, make_images):

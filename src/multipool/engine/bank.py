@@ -43,7 +43,8 @@ class WatchedBank:
     @property
     def image_shape(self) -> tuple[int, ...] | None:
         """(C, H, W) of the images that it takes; None: any, or not told."""
-        return getattr(self.bank, "image_shape", None)
+        found = getattr(self.bank, "image_shape", None)
+        return tuple(found) if isinstance(found, (tuple, list)) else None
 
     @property
     def needs_features(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from multipool.core import brief
 from multipool.engine.guard import Guard
 from multipool.engine.state import State
 
@@ -33,9 +34,12 @@ class Observers:
         return found if self.masked is None else {**found, "masked": self.masked}
 
     def add(self, listener: Callable[[Facts], None]) -> Callable[[], None]:
-        """Tell ``listener`` from now on; return a function that ends it."""
+        """Tell ``listener`` from now on; return a function that ends it, however often called."""
+        if not callable(listener):
+            raise ValueError(f"observe takes a function of the facts, got {brief(listener)}")
         self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+        once = [listener]
+        return lambda: self._listeners.remove(once.pop()) if once else None
 
     def note(self, loss: Tensor | None, event: str | None = None) -> None:
         """Put down the facts of this moment, if there is anybody to tell."""

@@ -39,7 +39,10 @@ def _bytes(tensor: Tensor) -> bytes:
 
 def write_state(path: str | Path, state: Mapping[str, Tensor], recipe: Mapping[str, Any]) -> None:
     """Write a state and the recipe to make its adapter again; the file is whole or not there."""
-    header = json.dumps({**recipe, "kind": _KIND, "version": _VERSION}, sort_keys=True)
+    try:
+        header = json.dumps({**recipe, "kind": _KIND, "version": _VERSION}, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"notes must be what JSON can hold: {brief(error)}") from None
     facts = {"multipool": header, "sha256": digest(state, header)}
     write_tensors(path, state, facts, private=True)  # a memory holds users' images
 
