@@ -144,8 +144,27 @@ def obtain(network: Network, source: object, num_classes: int, method: str) -> S
         found = SourceStatistics(source["mean"], source["var"], source["counts"])
     else:
         found = gather(network, source, num_classes)
+    _check(found, num_classes, network.feature_width())
+    return found.to(network.device())
+
+
+def _check(found: SourceStatistics, num_classes: int, width: int) -> None:
+    """Raise ``ValueError`` unless statistics are numbers, of so many classes and features."""
+    for name, values in found.state.items():
+        if not isinstance(values, Tensor) or not bool(values.isfinite().all()):
+            raise ValueError(f"the source statistics' {name} must be a tensor of finite numbers")
     if len(found.mean) != num_classes:
         raise ValueError(
             f"the source statistics are of {len(found.mean)} classes, the model has {num_classes}"
         )
-    return found.to(network.device())
+    shapes = [tuple(values.shape) for values in found.state.values()]
+    wanted = [(num_classes, width), (num_classes, width), (num_classes,)]
+    if shapes != wanted:
+        raise ValueError(
+            f"the source statistics' mean, var and counts have shapes {_listed(shapes)}, the model "
+            f"needs {_listed(wanted)}; make them with this model"
+        )
+
+
+def _listed(shapes: list[tuple[int, ...]]) -> str:
+    return ", ".join(map(str, shapes))
