@@ -116,6 +116,19 @@ def models() -> dict[str, Cells]:
     return found
 
 
+def gradual() -> dict[str, Cells]:
+    """Undecoded errors where severity climbs and falls, in the order of the page's columns."""
+    names = "rmt tent eata roid multipool bn mecta tribe resitta+mcm+ rotta+mcm+ petta rotta neo"
+    columns = [*names.split(), "source", "lame", "note"]
+    found: dict[str, Cells] = {
+        name: [None] * len(columns) for name in ("CIFAR-10-C", "CIFAR-100-C")
+    }
+    for row in load("compare/gradual"):
+        place = row["dataset"].upper().replace("R1", "R-1")
+        found[place][columns.index(_name(row))] = [float(row["undecoded_error"])]
+    return found
+
+
 def learned() -> dict[str, Cells]:
     """Undecoded errors of multipool with and without learning, three seeds."""
     kinds = ("ptta", "domains-250", "gamma-1", "ctta", "mixed")
