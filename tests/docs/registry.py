@@ -55,6 +55,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         for name in ("CIFAR-10-C", "CIFAR-100-C")
     },
     ("docs/compare.md", "Larger models and more classes", " | WRN-28-10, ptta"): regrets.models,
+    ("docs/compare.md", "Severity that climbs and falls", " | rmt"): regrets.gradual,
     ("docs/compare.md", "What each part adds", " | C10: ptta"): regrets.ablation,
     ("docs/compare.md", "Learning while a pool is new", " | C10: ptta"): regrets.learned,
     **{
@@ -116,6 +117,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     ),
     ("docs/notebook/pools.md", _STEPS, " | C10 extra, random"): routing.steps,
     ("docs/notebook/pools.md", _STEPS, " | C10, random"): routing.long_steps,
+    ("docs/notebook/pools.md", "Few classes", " | one of ten classes, batches of 64"): routing.few,
     (RESULTS, "Every method", "method | CIFAR-10-C"): streams.every_method,
     (RESULTS, _ABLATIONS, "table 2, against PeTTA (56.84) | ours"): ablations.table2,
     (RESULTS, _ABLATIONS, "table 3, against threshold 0.3 (53.90) | ours"): ablations.table3,

@@ -97,3 +97,14 @@ def _of_model(
         if (r["model"], r["row"]) == (model, name)
     }
     return [rows[place] for place in places]
+
+
+def few() -> dict[str, Cells]:
+    """Undecoded errors on streams of few classes, means of nine domains."""
+    places = [("1", "64"), ("1", "7"), ("1", "1"), ("2", "64"), ("2", "1"), ("5", "64")]
+    found: dict[str, Cells] = {}
+    for row in load("explore-13-few-classes"):
+        cells = found.setdefault(row["row"], [None] * len(places))
+        place = places.index((row["classes_shown"], row["batch_size"]))
+        cells[place] = [float(row["undecoded_error"])]
+    return found
