@@ -137,7 +137,10 @@ def test_numpys_numbers_are_numbers_also_in_a_file(tmp_path):
         ({"guard": "no"}, "guard must be True or False, got 'no'"),
         ({"options": 3}, "options must be a dict from names to values, got 3"),
         ({"memory_options": [1]}, "memory_options must be a dict"),
-        ({"method": "tent", "options": {"lr": float("nan")}}, "option 'lr' must be a number"),
+        (
+            {"method": "tent", "options": {"lr": float("nan")}},
+            "option 'lr' of method 'tent' must be a number",
+        ),
         ({"method": "rotta", "memory": "singel"}, "did you mean 'single'"),
         ({"method": "petta", "source": {}}, "source as a dict must hold the statistics"),
     ],

@@ -165,10 +165,10 @@ def few_classes(sums: Floats) -> float:
     ``sums`` ``(3,)``: of their entropies with the pool's statistics, with the source's, and their
     number. Statistics of all classes leave the model as sure as it was, or make it surer.
 
-    >>> few_classes(np.array([30.0, 40.0, 64.0])), few_classes(np.array([60.0, 40.0, 64.0]))
+    >>> few_classes(np.array([30.0, 40.0, 64.0])), few_classes(np.array([80.0, 40.0, 64.0]))
     (0.0, 1.0)
     """
-    own, source, images = sums
+    own, source, images = (float(value) for value in sums)
     if images < _ENOUGH or source <= 0:
         return 0.0
     return min(max((own / source - _LESS_SURE) / (_UNSURE - _LESS_SURE), 0.0), 1.0)
