@@ -12,7 +12,7 @@ from multipool.methods.multipool.events import Event
 from multipool.methods.multipool.records import saved, sound
 from multipool.methods.multipool.router import Router
 
-_NAMES = ("counts", "updates", "waiting", "doubts", "events")
+_NAMES = ("counts", "updates", "waiting", "events")
 KINDS = ("created", "recalled", "merged", "split")
 
 
@@ -52,15 +52,13 @@ class Accounts:
         self.counts = np.zeros((most, num_classes))  # predicted classes
         self.updates = np.zeros(most, dtype=np.int64)
         self.waiting = np.zeros(most, dtype=np.int64)  # images since the last update
-        # Sums over a young pool's images: entropies with its own statistics, with the source's; 1.
-        self.doubts = np.zeros((most, 3))
         self.events = np.zeros(len(KINDS), dtype=np.int64)
 
     def note(self, event: Event) -> None:
         """Count an event, and let the accounts of its pools follow."""
         self.events[KINDS.index(event.kind)] += 1
         if event.kind == "merged":
-            for values in (self.counts, self.updates, self.waiting, self.doubts):
+            for values in (self.counts, self.updates, self.waiting):
                 values[event.pool] += values[event.other]
             self._close(event.other)
         elif event.kind in ("created", "split"):
@@ -87,5 +85,5 @@ class Accounts:
         vars(self).update(found)
 
     def _close(self, pool: int) -> None:
-        self.counts[pool] = self.doubts[pool] = 0
+        self.counts[pool] = 0
         self.updates[pool] = self.waiting[pool] = 0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,6 @@ from torch import Tensor
 from multipool.engine import Prediction
 from multipool.methods.multipool.events import Route
 from multipool.methods.multipool.router import Router
-from multipool.methods.multipool.rules import Floats
 from multipool.ops import uncertainty
 from multipool.ops.host import Arriving
 
@@ -25,7 +23,6 @@ class Routed(Prediction):
 
     route: Route | None = None
     router: Router | None = None
-    doubts: Mapping[int, Floats] = field(default_factory=dict)  # how sure young pools are so far
 
     def decoded(self, labels: Tensor, doubt: Tensor) -> Prediction:
         """Return the same with what a decoder says, for banks."""
@@ -48,11 +45,6 @@ class Answer:
     def __init__(self, logits: Tensor, pool: int = -1, share: float = 0.0) -> None:
         self.logits, self.on_host = logits, Arriving(logits)
         self.pool, self.share = pool, share
-
-    def keep(self) -> None:
-        """Let the logits stay when the pass that made them runs again."""
-        self.on_host.wait()
-        self.logits = self.logits.clone()
 
     def fits(self, pools: list[int], shares: npt.NDArray[np.float32]) -> bool:
         """Tell whether images of these pools, which have these weights, have been answered."""

@@ -19,10 +19,18 @@ from multipool.methods.multipool.answers import Answer, Routed
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.correlation import Correlation
 from multipool.methods.multipool.events import Event, Route, fresh_pools
+from multipool.methods.multipool.learning import ENOUGH
+from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.pools import WINDOW
 from multipool.methods.multipool.router import Router
-from multipool.methods.multipool.rules import Ints, distinct, stretches
-from multipool.methods.multipool.young import YoungPools
+from multipool.methods.multipool.rules import (
+    Floats,
+    Ints,
+    distinct,
+    effective_samples,
+    stretches,
+    trust,
+)
 from multipool.ops import View
 from multipool.ops.host import Arriving, sent
 from multipool.ops.padding import filled
@@ -30,7 +38,7 @@ from multipool.ops.padding import filled
 _AT_ONCE = 8  # images after which a young pool is brought up to date
 
 
-class MultiPool(YoungPools):
+class MultiPool(PoolPasses):
     """Sorts the stream into pools and normalises every image with the statistics of its own.
 
     What images look like to the source model's early layers says which pool they belong to: a known
@@ -101,7 +109,7 @@ class MultiPool(YoungPools):
         """Return the pools in the order of their creation."""
         if self.branch is None:
             return []
-        trusts = {p: self.known_trust(p, self.router) for p in self.router.alive.tolist()}
+        trusts = {p: self._known_trust(p, self.router) for p in self.router.alive.tolist()}
         return listed(self.router, trusts)
 
     # Predicting ---------------------------------------------------------------------------------
@@ -120,17 +128,17 @@ class MultiPool(YoungPools):
             router.foresee()
         fresh = fresh_pools(route.events)
         answer = self._answer(images, route.pools, fresh, router, guess)
-        answer, doubts = self.with_young(images, answer, route.pools, fresh, router)
+        answer = self._with_young(images, answer, route.pools, fresh, router)
         on_host = answer.on_host.wait()
         features = self.features_pass(images)[0] if self.bank.needs_features else None
-        return Routed(answer.logits, None, None, features, on_host, route, router, doubts)
+        return Routed(answer.logits, None, None, features, on_host, route, router)
 
     def _guess(self, images: Tensor) -> Answer | None:
         """Predict with the pool of the last images while the host sorts these, if that is free."""
         pool = self.router.active
         if not self.beside_host or pool < 0 or (self.router.owners[-WINDOW:] != pool).any():
             return None
-        return self._of_one(images, pool, self.known_trust(pool, self.router))
+        return self._of_one(images, pool, self._known_trust(pool, self.router))
 
     def _answer(
         self, images: Tensor, pools: Ints, fresh: set[int], router: Router, guess: Answer | None
@@ -139,7 +147,7 @@ class MultiPool(YoungPools):
         used = distinct(pools)
         shares = np.zeros(self.config.most, dtype=np.float32)
         for pool in used:
-            shares[pool] = 0.0 if pool in fresh else self.known_trust(pool, router)
+            shares[pool] = 0.0 if pool in fresh else self._known_trust(pool, router)
         if guess is not None and guess.fits(used, shares):
             return guess
         if len(used) == 1:
@@ -148,7 +156,48 @@ class MultiPool(YoungPools):
         return Answer(self.pools_pass(images, *there)[0])
 
     def _of_one(self, images: Tensor, pool: int, share: float) -> Answer:
-        return Answer(self.one_pool_pass(images, self.numbered(pool, share))[0], pool, share)
+        return Answer(self.one_pool_pass(images, self._numbers(pool, share))[0], pool, share)
+
+    def _with_young(
+        self, images: Tensor, answer: Answer, pools: Ints, fresh: set[int], router: Router
+    ) -> Answer:
+        """Return the answer, that of young pools with statistics that know these images too."""
+        found = answer.logits
+        for pool in distinct(pools) if len(pools) >= ENOUGH else ():
+            rows = np.flatnonzero(pools == pool)
+            if len(rows) < ENOUGH or not self._is_young(pool, fresh):
+                continue
+            known = answer.on_host.wait().argmax(dim=1)[torch.from_numpy(rows)]
+            again = self._of_young(images, rows, known, pool, pool in fresh, router)
+            if len(rows) == len(pools):
+                found = again
+                break
+            chosen = sent(rows, self.device)
+            found = found.clone() if found is answer.logits else found
+            found[chosen] = again
+        return answer if found is answer.logits else Answer(found)
+
+    def _of_young(
+        self, images: Tensor, rows: Ints, labels: Tensor, pool: int, fresh: bool, router: Router
+    ) -> Tensor:
+        """Return the logits of some ``rows`` ``(R,)``, a young pool's, that ``labels`` were."""
+        here = torch.bincount(labels, minlength=self.num_classes)
+        counts = here.numpy() + (0.0 if fresh else self.accounts.counts[pool])
+        # Where classes come in runs, every class counts the same; else every image.
+        weights = here[labels].float() ** -self.correlation.degree
+        weights = weights / weights.sum()
+        own = self.home if fresh else self.own[pool]
+        trusted = self._trust(pool, counts, router)
+        numbers = self._numbers(trusted, 1.0 if fresh else self._rate(pool))
+        if len(rows) == len(images):
+            return self.young_pass(images, sent(weights, self.device), own, numbers)[0]
+        chosen = sent(rows, self.device)
+        if not self.beside_host:
+            return self.young_pass(images[chosen], weights, own, numbers)[0]
+        # All images, the others' weight 0: one shape for any number of rows.
+        whole = torch.zeros(len(images), dtype=torch.float32)
+        whole[torch.from_numpy(rows)] = weights
+        return self.young_pass(images, sent(whole, self.device), own, numbers)[0][chosen]
 
     # Learning -----------------------------------------------------------------------------------
 
@@ -162,16 +211,15 @@ class MultiPool(YoungPools):
             yield from self.recentre(prediction)
             if self.learning is not None:  # nobody else asks without pools
                 self._correlate(prediction, pools)
-        if self.learning is None or self.seen(pools[0]) > self.config.learn_until:
+        if self.learning is None or self._seen(pools[0]) > self.config.learn_until:
             return  # a pool teaches while it is new
-        doubt = 0.0 if self.branch is None else self.doubt(pools[0])
-        length = self.learning.length(pools, max(doubt, self.correlation.degree))
+        length = self.learning.length(pools, self.correlation.degree)
         if length > 0 and self.learning.can_learn(self.network, images):
             yield partial(self.teach, self.learning.some(images), length)
 
     def teach(self, images: Tensor, length: float) -> Tensor:
         """Take a step of this ``length``, 0 to 1, on a batch."""
-        return self.learn_pass(images, self.augmented(images), self.numbered(length)[0])[0]
+        return self.learn_pass(images, self.augmented(images), self._numbers(length)[0])[0]
 
     def _sort_in(self, images: Tensor, prediction: Routed, route: Route) -> Iterator[Update]:
         """Let the pools be what routing made them, and take the images in."""
@@ -179,8 +227,6 @@ class MultiPool(YoungPools):
         self.router.take(prediction.router)
         for event in route.events:
             self._follow(event)
-        for pool, sums in prediction.doubts.items():
-            self.accounts.doubts[pool] = sums
         pools, known = route.pools, prediction.labelled()
         self._correlate(known, pools)
         if len(distinct(pools)) > 1:  # pool by pool, with one copy for all of them
@@ -192,7 +238,7 @@ class MultiPool(YoungPools):
             part = known if stop - start == len(pools) else known.rows(slice(start, stop))
             self._pools[pool].add(images[start:stop], part)
             self.accounts.add(pool, known.labels.numpy()[start:stop])
-            due = _AT_ONCE if self.is_young(pool, set()) else self.config.update_every
+            due = _AT_ONCE if self._is_young(pool, set()) else self.config.update_every
             if self.accounts.waiting[pool] >= due:
                 stored = self._pools[pool].retrieve(self.config.samples)
                 self.accounts.waiting[pool] = 0
@@ -222,10 +268,32 @@ class MultiPool(YoungPools):
     def update(self, pool: int, stored: Retrieved) -> Tensor:
         """Move a pool's statistics to those of samples of its bank."""
         images = self.images_of(stored)
-        rate = self.rate(pool)
+        rate = self._rate(pool)
         self.accounts.updates[pool] += 1
         with torch.no_grad():
-            trusted = self.known_trust(pool, self.router)
+            trusted = self._known_trust(pool, self.router)
             images, *rows = filled(self.config.samples, images)
             weights = [part / part.sum() for part in rows]
-            return self.move_pass(images, self.numbered(pool, trusted, rate), *weights)[0]
+            return self.move_pass(images, self._numbers(pool, trusted, rate), *weights)[0]
+
+    def _trust(self, pool: int, counts: Floats, router: Router) -> float:
+        """Return the weight of the statistics of a pool of these class ``counts`` ``(L,)``."""
+        samples = effective_samples(counts, self.config.likeness * self.correlation.degree)
+        return trust(samples, router.shift(pool), self.config.prior)
+
+    def _known_trust(self, pool: int, router: Router) -> float:
+        return self._trust(pool, self.accounts.counts[pool], router)
+
+    def _numbers(self, *values: float) -> Tensor:
+        return sent(np.array(values, dtype=np.float32), self.device)
+
+    def _rate(self, pool: int) -> float:
+        """Return the share of the next batch: a mean at first, then no less than ``rate``."""
+        return max(self.config.rate, 1 / (1 + float(self.accounts.updates[pool])))
+
+    def _is_young(self, pool: int, fresh: set[int]) -> bool:
+        return pool in fresh or self._seen(pool) < self.config.young
+
+    def _seen(self, pool: int) -> float:
+        """Return how many images a pool has taken in; none where there are no pools."""
+        return 0.0 if self.branch is None else float(self.accounts.counts[pool].sum())

@@ -6,7 +6,6 @@ from abc import ABC
 from collections.abc import Iterator
 from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -18,7 +17,6 @@ from multipool.methods.multipool.learning import Learning
 from multipool.methods.multipool.rules import projection
 from multipool.methods.multipool.statistics import EachImage, moving, with_statistics
 from multipool.ops import Group, frozen, uncertainty
-from multipool.ops.host import sent
 from multipool.ops.moments import instance_moments
 from multipool.ops.until import NotRunError
 
@@ -197,7 +195,3 @@ class PoolPasses(Method, ABC):
         self.network.run(Group(images, layers, policy))
         self.own.index_copy_(0, pool, own[None])
         return ((own - before).square().mean(),)
-
-    def numbered(self, *values: float) -> Tensor:
-        """Return what a pass is told besides images, on its device."""
-        return sent(np.array(values, dtype=np.float32), self.device)

@@ -13,8 +13,6 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 _CLEARLY = 1e-9  # of the costs of a path: far more than its sums are rounded by
-_ENOUGH = 32  # images whose certainty says something
-_LESS_SURE, _UNSURE = 1.3, 1.5  # times the source's entropy: some doubt, and no trust any more
 _NEAR = 0.05  # squared distance from the source that any domain is thought to have
 
 
@@ -157,21 +155,6 @@ def effective_samples(counts: Floats, likeness: float) -> float:
         return 0.0
     classes = total**2 / float((counts**2).sum())
     return total / (1 + max(0.0, total / classes - 1) * likeness)
-
-
-def few_classes(sums: Floats) -> float:
-    """Return how surely a pool shows few classes, 0 to 1, from how sure its images are.
-
-    ``sums`` ``(3,)``: of their entropies with the pool's statistics, with the source's, and their
-    number. Statistics of all classes leave the model as sure as it was, or make it surer.
-
-    >>> few_classes(np.array([30.0, 40.0, 64.0])), few_classes(np.array([80.0, 40.0, 64.0]))
-    (0.0, 1.0)
-    """
-    own, source, images = (float(value) for value in sums)
-    if images < _ENOUGH or source <= 0:
-        return 0.0
-    return min(max((own / source - _LESS_SURE) / (_UNSURE - _LESS_SURE), 0.0), 1.0)
 
 
 def trust(samples: float, shift: float, prior: float) -> float:
