@@ -262,10 +262,9 @@ def _check_memory_options(experiment: Experiment, own_pool: str | None) -> None:
 
 def _check_weights(experiment: Experiment) -> None:
     """Check that the model can be found, without reading it."""
-    if experiment.model is not None and _self_contained(experiment.model) is None:
-        if experiment.model not in models.MODELS:
-            raise unknown("model", experiment.model, [*models.MODELS, *models.SPELLINGS])
-        lookup(models.MODELS, experiment.model, "model")
+    inside = experiment.model is not None and _self_contained(experiment.model) is None
+    if inside and experiment.model not in models.MODELS:
+        raise unknown("model", experiment.model, [*models.MODELS, *models.SPELLINGS])
     if experiment.model in models.SHIPPED and experiment.weights not in (None, experiment.model):
         raise ValueError(
             f"--model {experiment.model} comes with its weights, got --weights "
