@@ -1,8 +1,8 @@
 """Where a GPU's time goes: kernels of a method's warm batches by kind, from torch's profiler.
 
 The stream is that of `multipool bench methods --look 50`: warmed up over 78 batches of 64 in two
-lights, then 20 of the second are timed, and the same 20 profiled. Another checkout is measured with
-its `src` in front:
+lights, then 20 of the second are timed, and the same 20 profiled. It draws the stream by itself, so
+that older checkouts can be measured, with their `src` in front:
 
     PYTHONPATH=OTHER/src python tools/speed/kernels.py WEIGHTS --methods rotta,petta --json FILE
 """
