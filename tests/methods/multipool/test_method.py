@@ -46,13 +46,23 @@ class Literal(nn.Module):
 
 
 def literally(net, images, own, rate, weights, share):
-    """Return logits by statistics ``own`` ``(S,)`` that images have moved, and those statistics."""
+    """Return logits by statistics ``own`` ``(S,)`` that images have moved, and those statistics.
+
+    ``share``: the weight of ``own`` in early and late layers.
+    """
     twin = copy.deepcopy(net).eval()
-    for name, part in zip(("bn1", "bn2", "bn3"), own.split([12, 16, 16]), strict=True):
-        setattr(twin, name, Literal(getattr(twin, name), part, rate, weights, share))
+    names = zip(("bn1", "bn2", "bn3"), own.split([12, 16, 16]), by_layer(share), strict=True)
+    for name, part, one in names:
+        setattr(twin, name, Literal(getattr(twin, name), part, rate, weights, one))
     with torch.no_grad():
         logits = twin(images)
     return logits, torch.cat([twin.bn1.own, twin.bn2.own, twin.bn3.own])
+
+
+def by_layer(share):
+    """Return the weights in layers at 0, 1/2 and 1 of the depth: 0.4 is early, 0.8 is late."""
+    early, late = share
+    return early, early + (0.5 - 0.4) / (0.8 - 0.4) * (late - early), late
 
 
 class Before:
@@ -61,18 +71,26 @@ class Before:
     def __init__(self, method, pool=0):
         self.method, self.pool, self.own = method, pool, method.own[pool].clone()
         self.counts, self.degree = method.accounts.counts[pool].copy(), method.correlation.degree
+        self.shown = method.accounts.shown[pool].copy()
 
-    def share(self, more=0.0):
+    def share(self, more=0.0, shown=0.0):
         """Return the trust, by hand, of what was known and ``more``, after the batch was routed."""
         config, method = self.method.config, self.method
         samples = effective_samples(self.counts + more, config.likeness * self.degree)
         centre = method.router.centres[self.pool] @ method.router._whitener()
         shift = (centre**2).mean() - 1 / method.router.weights[self.pool]
-        return trust(samples, shift if method.router.covariance.any() else 1.0, config.prior)
+        shift = shift if method.router.covariance.any() else 1.0
+        seen, late = self.shown + shown, samples
+        if seen.sum() > 0:  # in late layers classes shown unevenly are an error of their own
+            uneven = ((seen / seen.sum()) ** 2).sum() - 1.5 / 5 - 1 / seen.sum()
+            late = 1 / (1 / samples + 16 * (1 - self.degree) * max(0, uneven))
+        return trust(samples, shift, config.prior), trust(late, shift, config.prior)
 
     def mixed(self):
         """Return what the pool normalises with: (1 - trust) source + trust its own."""
-        return torch.lerp(self.method.home, self.own, self.share())
+        parts = zip(self.method.home.split([12, 16, 16]), self.own.split([12, 16, 16]), strict=True)
+        shares = by_layer(self.share())
+        return torch.cat([torch.lerp(*p, s) for p, s in zip(parts, shares, strict=True)])
 
 
 def equal_states(one, other):
@@ -114,12 +132,15 @@ def test_a_young_pool_answers_with_statistics_that_the_batch_has_moved(make_net,
     for t, x in enumerate(stream(3)):
         before = Before(adapter.method)
         found = adapter(x)
-        with torch.no_grad():
-            labels = with_statistics(net, before.mixed())(x).argmax(dim=1)
+        # Classes are asked with the source's statistics in late layers.
+        rate, even = 1 / (1 + t), torch.full((64,), 1 / 64)
+        asked = before.share(64 / 5)[0], 0.0
+        likely = literally(net, x, before.own, rate, even, asked)[0].double().softmax(dim=1)
+        labels = likely.argmax(dim=1)
         counts = torch.bincount(labels, minlength=5)
         # Every class counts the same in a correlated stream, every image in another.
         weights = (1 / counts[labels].float()) ** before.degree
-        share, rate = before.share(counts.double().numpy()), 1 / (1 + t)
+        share = before.share(counts.double().numpy(), likely.sum(dim=0).numpy())
         expected, _ = literally(net, x, before.own, rate, weights / weights.sum(), share)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 

@@ -55,7 +55,7 @@ def test_a_moving_pool_is_the_literal_formula(values, weights):
     start = torch.tensor([3.0, -1.0, 0.5, 0.3, 0.6, 0.9])  # three means, three variances
     own = start.clone()
     given = None if weights is None else torch.tensor(weights)
-    layers, policy = moving(branch, own, torch.tensor(0.4), torch.tensor(0.25), given)
+    layers, policy = moving(branch, own, torch.tensor([0.4]), torch.tensor(0.25), given)
     found = policy(values, layers.layers[0])
     if given is None:
         mean, var = values.mean(dim=(0, 2, 3)), values.var(dim=(0, 2, 3), correction=0)
@@ -71,7 +71,7 @@ def test_a_moving_pool_is_the_literal_formula(values, weights):
 def test_the_source_stays_as_it_is_while_a_pool_moves(tiny_net, make_images):
     branch = Network(tiny_net).source
     before = branch.statistics.clone()
-    layers, policy = moving(branch, before.clone(), torch.tensor(1.0), torch.tensor(1.0))
+    layers, policy = moving(branch, before.clone(), torch.ones(3), torch.tensor(1.0))
     policy(torch.rand(4, 6, 8, 8, generator=torch.Generator().manual_seed(0)), layers.layers[0])
     assert torch.equal(branch.statistics, before)
 

@@ -11,8 +11,10 @@ from torch import Tensor
 from multipool.methods.multipool.events import Event
 from multipool.methods.multipool.records import saved, sound
 from multipool.methods.multipool.router import Router
+from multipool.methods.multipool.rules import Floats
 
-_NAMES = ("counts", "updates", "waiting", "events")
+_NAMES = ("counts", "shown", "updates", "waiting", "events")
+_MEMORY = 512.0  # images that what a pool shows is known from
 KINDS = ("created", "recalled", "merged", "split")
 
 
@@ -25,7 +27,7 @@ class PoolInfo:
     last_used: int  # of its last one
     active: bool  # whether the last image was its
     share: float  # of the stream
-    trust: float  # weight of its own statistics beside the source's
+    trust: float  # weight of its own statistics beside the source's, mean of all layers
     bank: str  # name of its bank among the adapter's
 
 
@@ -46,10 +48,11 @@ def listed(router: Router, trusts: Mapping[int, float]) -> list[PoolInfo]:
 
 
 class Accounts:
-    """Class counts, updates and images since the last one, for each of ``most`` pools."""
+    """Class counts, classes shown, updates and images since the last, for ``most`` pools."""
 
     def __init__(self, most: int, num_classes: int) -> None:
         self.counts = np.zeros((most, num_classes))  # predicted classes
+        self.shown = np.zeros((most, num_classes))  # probabilities of classes, summed over images
         self.updates = np.zeros(most, dtype=np.int64)
         self.waiting = np.zeros(most, dtype=np.int64)  # images since the last update
         self.events = np.zeros(len(KINDS), dtype=np.int64)
@@ -60,6 +63,7 @@ class Accounts:
         if event.kind == "merged":
             for values in (self.counts, self.updates, self.waiting):
                 values[event.pool] += values[event.other]
+            self.show(event.pool, self.shown[event.other])
             self._close(event.other)
         elif event.kind in ("created", "split"):
             self._close(event.pool)
@@ -71,6 +75,15 @@ class Accounts:
         known = labels[labels >= 0]
         self.counts[pool] += np.bincount(known, minlength=self.counts.shape[1])
         self.waiting[pool] += len(labels)
+
+    def show(self, pool: int, shown: Floats) -> None:
+        """Take in which classes ``(L,)`` some images of a pool show."""
+        self.shown[pool] = self.with_these(pool, shown)
+
+    def with_these(self, pool: int, shown: Floats) -> Floats:
+        """Return which classes ``(L,)`` a pool shows if images that show these come to it."""
+        total = self.shown[pool] + shown
+        return np.asarray(total * min(1.0, _MEMORY / max(float(total.sum()), 1.0)))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return all counts."""
@@ -85,5 +98,5 @@ class Accounts:
         vars(self).update(found)
 
     def _close(self, pool: int) -> None:
-        self.counts[pool] = 0
+        self.counts[pool] = self.shown[pool] = 0
         self.updates[pool] = self.waiting[pool] = 0

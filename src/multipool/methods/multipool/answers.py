@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,18 +12,25 @@ from torch import Tensor
 from multipool.engine import Prediction
 from multipool.methods.multipool.events import Route
 from multipool.methods.multipool.router import Router
+from multipool.methods.multipool.rules import Floats
+from multipool.methods.multipool.shares import Shares
 from multipool.ops import uncertainty
 from multipool.ops.host import Arriving
 
+_NONE = Shares()
 _NO_MATTER = 0.005  # by which the weight of a pool's statistics may differ from what was guessed
 
 
 @dataclass(frozen=True)
 class Routed(Prediction):
-    """A prediction, and where its images belong; the router as it will be, if this is learned."""
+    """A prediction, and where its images belong; the router as it will be, if this is learned.
+
+    ``shown``: for young pools, which classes ``(L,)`` their images show.
+    """
 
     route: Route | None = None
     router: Router | None = None
+    shown: Mapping[int, Floats] = field(default_factory=dict)
 
     def decoded(self, labels: Tensor, doubt: Tensor) -> Prediction:
         """Return the same with what a decoder says, for banks."""
@@ -39,13 +47,19 @@ class Routed(Prediction):
 class Answer:
     """Logits ``(B, L)`` and their copy on the way to the host.
 
-    ``pool`` is that of all images, if they have one, and ``share`` its weight beside the source.
+    ``pool`` is that of all images, if they have one, and ``shares`` its weight beside the source.
     """
 
-    def __init__(self, logits: Tensor, pool: int = -1, share: float = 0.0) -> None:
+    def __init__(self, logits: Tensor, pool: int = -1, shares: Shares = _NONE) -> None:
         self.logits, self.on_host = logits, Arriving(logits)
-        self.pool, self.share = pool, share
+        self.pool, self.shares = pool, shares
 
     def fits(self, pools: list[int], shares: npt.NDArray[np.float32]) -> bool:
         """Tell whether images of these pools, which have these weights, have been answered."""
-        return pools == [self.pool] and abs(self.share - float(shares[self.pool])) < _NO_MATTER
+        if pools != [self.pool]:
+            return False
+        return bool((np.abs(np.subtract(self.shares, shares[self.pool])) < _NO_MATTER).all())
+
+    def changed(self, rows: Tensor, other: Answer) -> Answer:
+        """Return the answer with those of some ``rows`` ``(R,)`` replaced."""
+        return Answer(self.logits.index_copy(0, rows, other.logits.to(self.logits.dtype)))

@@ -14,31 +14,30 @@ from multipool.core import Retrieved
 from multipool.engine import Context, Kept, Prediction, Update
 from multipool.engine.bank import WatchedBank
 from multipool.engine.method import Record
-from multipool.methods.multipool.accounts import KINDS, Accounts, PoolInfo, listed
+from multipool.methods.multipool.accounts import KINDS, PoolInfo, listed
 from multipool.methods.multipool.answers import Answer, Routed
 from multipool.methods.multipool.config import MultiPoolConfig
-from multipool.methods.multipool.correlation import Correlation
 from multipool.methods.multipool.events import Event, Route, fresh_pools
 from multipool.methods.multipool.learning import ENOUGH
-from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.pools import WINDOW
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import (
     Floats,
     Ints,
     distinct,
-    effective_samples,
     stretches,
-    trust,
 )
+from multipool.methods.multipool.shares import Shares
+from multipool.methods.multipool.standing import PoolStanding
 from multipool.ops import View
 from multipool.ops.host import Arriving, sent
 from multipool.ops.padding import filled
 
+_LOOKS = 4  # updates of a pool after which its bank is asked which classes it shows
 _AT_ONCE = 8  # images after which a young pool is brought up to date
 
 
-class MultiPool(PoolPasses):
+class MultiPool(PoolStanding):
     """Sorts the stream into pools and normalises every image with the statistics of its own.
 
     What images look like to the source model's early layers says which pool they belong to: a known
@@ -71,13 +70,8 @@ class MultiPool(PoolPasses):
         super().__init__(context, config)
         # Statistics cannot collapse, and what a pool teaches ends; without pools it does not.
         self.self_training = self.learning is not None and self.branch is None
-        self.correlation = Correlation(config.most, self.num_classes)
-        if self.branch is None:
-            return
-        most, width = config.most, self.projection.shape[1]
-        self.router = Router(width, most, config.new, config.same, config.mixed)
-        self.accounts = Accounts(most, self.num_classes)
-        self._pools = [self.bank] + [self.bank.twin() for _ in range(most - 1)]
+        if self.branch is not None:
+            self._pools = [self.bank] + [self.bank.twin() for _ in range(config.most - 1)]
 
     def keeps(self) -> Kept:
         """Return the pools' statistics, what was learned, and the centre."""
@@ -109,7 +103,8 @@ class MultiPool(PoolPasses):
         """Return the pools in the order of their creation."""
         if self.branch is None:
             return []
-        trusts = {p: self._known_trust(p, self.router) for p in self.router.alive.tolist()}
+        late, alive = float(self.late.mean()), self.router.alive.tolist()
+        trusts = {pool: self.known_trust(pool, self.router).mean(late) for pool in alive}
         return listed(self.router, trusts)
 
     # Predicting ---------------------------------------------------------------------------------
@@ -127,68 +122,78 @@ class MultiPool(PoolPasses):
         if self.beside_host:  # else the other cores have the next pass to do
             router.foresee()
         fresh = fresh_pools(route.events)
-        answer = self._answer(images, route.pools, fresh, router, guess)
-        answer = self._with_young(images, answer, route.pools, fresh, router)
+        young = self._young(route.pools, fresh)
+        answer = None
+        if [len(rows) for rows in young.values()] != [len(images)]:  # else all is asked below
+            answer = self._answer(images, route.pools, fresh, router, guess)
+        shown: dict[int, Floats] = {}
+        for pool, rows in young.items():
+            found, shown[pool] = self._of_young(images, rows, pool, pool in fresh, router)
+            answer = found if answer is None else answer.changed(sent(rows, self.device), found)
+        assert answer is not None  # a batch is one young pool's, or was answered
         on_host = answer.on_host.wait()
         features = self.features_pass(images)[0] if self.bank.needs_features else None
-        return Routed(answer.logits, None, None, features, on_host, route, router)
+        return Routed(answer.logits, None, None, features, on_host, route, router, shown)
 
     def _guess(self, images: Tensor) -> Answer | None:
         """Predict with the pool of the last images while the host sorts these, if that is free."""
         pool = self.router.active
         if not self.beside_host or pool < 0 or (self.router.owners[-WINDOW:] != pool).any():
             return None
-        return self._of_one(images, pool, self._known_trust(pool, self.router))
+        return self._of_one(images, pool, self.known_trust(pool, self.router))
 
     def _answer(
         self, images: Tensor, pools: Ints, fresh: set[int], router: Router, guess: Answer | None
     ) -> Answer:
         """Return the logits of images of these ``pools`` ``(B,)``, from what is known of them."""
         used = distinct(pools)
-        shares = np.zeros(self.config.most, dtype=np.float32)
+        shares = np.zeros((self.config.most, 2), dtype=np.float32)  # early, late
         for pool in used:
-            shares[pool] = 0.0 if pool in fresh else self._known_trust(pool, router)
+            shares[pool] = 0.0 if pool in fresh else self.known_trust(pool, router)
         if guess is not None and guess.fits(used, shares):
             return guess
         if len(used) == 1:
-            return self._of_one(images, used[0], float(shares[used[0]]))
+            return self._of_one(images, used[0], Shares(*shares[used[0]].tolist()))
         there = sent(pools, self.device), sent(shares, self.device)
         return Answer(self.pools_pass(images, *there)[0])
 
-    def _of_one(self, images: Tensor, pool: int, share: float) -> Answer:
-        return Answer(self.one_pool_pass(images, self._numbers(pool, share))[0], pool, share)
+    def _of_one(self, images: Tensor, pool: int, shares: Shares) -> Answer:
+        return Answer(self.one_pool_pass(images, self.told(pool, *shares))[0], pool, shares)
 
-    def _with_young(
-        self, images: Tensor, answer: Answer, pools: Ints, fresh: set[int], router: Router
-    ) -> Answer:
-        """Return the answer, that of young pools with statistics that know these images too."""
-        found = answer.logits
-        for pool in distinct(pools) if len(pools) >= ENOUGH else ():
-            rows = np.flatnonzero(pools == pool)
-            if len(rows) < ENOUGH or not self._is_young(pool, fresh):
-                continue
-            known = answer.on_host.wait().argmax(dim=1)[torch.from_numpy(rows)]
-            again = self._of_young(images, rows, known, pool, pool in fresh, router)
-            if len(rows) == len(pools):
-                found = again
-                break
-            chosen = sent(rows, self.device)
-            found = found.clone() if found is answer.logits else found
-            found[chosen] = again
-        return answer if found is answer.logits else Answer(found)
+    def _young(self, pools: Ints, fresh: set[int]) -> dict[int, Ints]:
+        """Return the young pools that a batch brings images enough to, and their rows ``(R,)``."""
+        rows = {pool: np.flatnonzero(pools == pool) for pool in distinct(pools)}
+        enough = {pool: mine for pool, mine in rows.items() if len(mine) >= ENOUGH}
+        return {pool: mine for pool, mine in enough.items() if self.is_young(pool, fresh)}
 
     def _of_young(
-        self, images: Tensor, rows: Ints, labels: Tensor, pool: int, fresh: bool, router: Router
-    ) -> Tensor:
-        """Return the logits of some ``rows`` ``(R,)``, a young pool's, that ``labels`` were."""
-        here = torch.bincount(labels, minlength=self.num_classes)
-        counts = here.numpy() + (0.0 if fresh else self.accounts.counts[pool])
-        # Where classes come in runs, every class counts the same; else every image.
-        weights = here[labels].float() ** -self.correlation.degree
-        weights = weights / weights.sum()
+        self, images: Tensor, rows: Ints, pool: int, fresh: bool, router: Router
+    ) -> tuple[Answer, Floats]:
+        """Answer a young pool's ``rows`` ``(R,)`` with statistics that know these images too.
+
+        Returns the classes ``(L,)`` that they show as well.
+        """
         own = self.home if fresh else self.own[pool]
-        trusted = self._trust(pool, counts, router)
-        numbers = self._numbers(trusted, 1.0 if fresh else self._rate(pool))
+        moved = 1.0 if fresh else self.rate(pool)
+        known = np.zeros(self.num_classes) if fresh else self.accounts.counts[pool]
+        guessed = known + len(rows) / self.num_classes  # as if they were of all classes
+        early = self.trusted(pool, guessed, self.accounts.shown[pool], router).early
+        even = torch.full((len(rows),), 1 / len(rows))
+        first = self._moved(images, rows, even, own, self.told(early, 0.0, moved))
+        likely = Arriving(first.detach()).wait().double().softmax(dim=1)
+        labels, here = likely.argmax(dim=1), likely.sum(dim=0).numpy()
+        counts = torch.bincount(labels, minlength=self.num_classes)
+        shown = here if fresh else self.accounts.with_these(pool, here)
+        trusted = self.trusted(pool, counts.numpy() + known, shown, router)
+        # Where classes come in runs, every class counts the same; else every image.
+        weights = counts[labels].float() ** -self.correlation.degree
+        numbers = self.told(*trusted, moved)
+        return Answer(self._moved(images, rows, weights / weights.sum(), own, numbers)), here
+
+    def _moved(
+        self, images: Tensor, rows: Ints, weights: Tensor, own: Tensor, numbers: Tensor
+    ) -> Tensor:
+        """Return the logits of some ``rows`` ``(R,)`` of these ``weights`` ``(R,)``."""
         if len(rows) == len(images):
             return self.young_pass(images, sent(weights, self.device), own, numbers)[0]
         chosen = sent(rows, self.device)
@@ -211,7 +216,7 @@ class MultiPool(PoolPasses):
             yield from self.recentre(prediction)
             if self.learning is not None:  # nobody else asks without pools
                 self._correlate(prediction, pools)
-        if self.learning is None or self._seen(pools[0]) > self.config.learn_until:
+        if self.learning is None or self.seen(pools[0]) > self.config.learn_until:
             return  # a pool teaches while it is new
         length = self.learning.length(pools, self.correlation.degree)
         if length > 0 and self.learning.can_learn(self.network, images):
@@ -219,7 +224,7 @@ class MultiPool(PoolPasses):
 
     def teach(self, images: Tensor, length: float) -> Tensor:
         """Take a step of this ``length``, 0 to 1, on a batch."""
-        return self.learn_pass(images, self.augmented(images), self._numbers(length)[0])[0]
+        return self.learn_pass(images, self.augmented(images), self.told(length)[0])[0]
 
     def _sort_in(self, images: Tensor, prediction: Routed, route: Route) -> Iterator[Update]:
         """Let the pools be what routing made them, and take the images in."""
@@ -238,12 +243,14 @@ class MultiPool(PoolPasses):
             part = known if stop - start == len(pools) else known.rows(slice(start, stop))
             self._pools[pool].add(images[start:stop], part)
             self.accounts.add(pool, known.labels.numpy()[start:stop])
-            due = _AT_ONCE if self._is_young(pool, set()) else self.config.update_every
+            if asked := pool in prediction.shown:
+                self.accounts.show(pool, prediction.shown[pool])
+            due = _AT_ONCE if self.is_young(pool, set()) else self.config.update_every
             if self.accounts.waiting[pool] >= due:
                 stored = self._pools[pool].retrieve(self.config.samples)
                 self.accounts.waiting[pool] = 0
                 if len(stored) > 1:
-                    yield partial(self.update, pool, stored)
+                    yield partial(self.update, pool, stored, asked)
 
     def _correlate(self, prediction: Prediction, pools: Ints) -> None:
         """Let what was predicted, not decoded, say how correlated the stream is."""
@@ -265,35 +272,22 @@ class MultiPool(PoolPasses):
                 self.correlation.forget(place)
         accounts.note(event)
 
-    def update(self, pool: int, stored: Retrieved) -> Tensor:
-        """Move a pool's statistics to those of samples of its bank."""
+    def update(self, pool: int, stored: Retrieved, asked: bool = False) -> Tensor:
+        """Move a pool's statistics to those of samples of its bank.
+
+        Sometimes ask what these show as well, unless the images that came were ``asked``.
+        """
         images = self.images_of(stored)
-        rate = self._rate(pool)
+        rate = self.rate(pool)
+        looks = not asked and self.accounts.updates[pool] % _LOOKS == 0
         self.accounts.updates[pool] += 1
         with torch.no_grad():
-            trusted = self._known_trust(pool, self.router)
+            trusted = self.known_trust(pool, self.router)
             images, *rows = filled(self.config.samples, images)
             weights = [part / part.sum() for part in rows]
-            return self.move_pass(images, self._numbers(pool, trusted, rate), *weights)[0]
-
-    def _trust(self, pool: int, counts: Floats, router: Router) -> float:
-        """Return the weight of the statistics of a pool of these class ``counts`` ``(L,)``."""
-        samples = effective_samples(counts, self.config.likeness * self.correlation.degree)
-        return trust(samples, router.shift(pool), self.config.prior)
-
-    def _known_trust(self, pool: int, router: Router) -> float:
-        return self._trust(pool, self.accounts.counts[pool], router)
-
-    def _numbers(self, *values: float) -> Tensor:
-        return sent(np.array(values, dtype=np.float32), self.device)
-
-    def _rate(self, pool: int) -> float:
-        """Return the share of the next batch: a mean at first, then no less than ``rate``."""
-        return max(self.config.rate, 1 / (1 + float(self.accounts.updates[pool])))
-
-    def _is_young(self, pool: int, fresh: set[int]) -> bool:
-        return pool in fresh or self._seen(pool) < self.config.young
-
-    def _seen(self, pool: int) -> float:
-        """Return how many images a pool has taken in; none where there are no pools."""
-        return 0.0 if self.branch is None else float(self.accounts.counts[pool].sum())
+            moved = self.move_pass(images, self.told(pool, *trusted, rate), *weights)[0].clone()
+            if looks:
+                logits = self.one_pool_pass(images, self.told(pool, trusted.early, 0.0))[0]
+                likely = logits[: len(stored)].double().softmax(dim=1).sum(dim=0)
+                self.accounts.show(pool, likely.cpu().numpy())
+        return moved

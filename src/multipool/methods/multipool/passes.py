@@ -15,6 +15,7 @@ from multipool.methods.multipool.centre import Centre
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.learning import Learning
 from multipool.methods.multipool.rules import projection
+from multipool.methods.multipool.shares import lateness
 from multipool.methods.multipool.statistics import EachImage, moving, with_statistics
 from multipool.ops import Group, frozen, uncertainty
 from multipool.ops.moments import instance_moments
@@ -50,6 +51,10 @@ class PoolPasses(Method, ABC):
         self.student = self.branch if self.learning is None else self.learning.student
         self.living = with_statistics(self.student, self.live)
         self.own = self.home.repeat(config.most, 1)  # (P, S)
+        late = lateness(len(self.branch.layers))
+        sizes = torch.tensor(self.branch.moment_sizes).view(-1, 2).sum(dim=1)
+        self.late = late.to(self.home)  # (N,) of each layer
+        self.lateness = late.repeat_interleave(sizes).to(self.home)  # (S,) of each statistic
         known = [i for i, layer in enumerate(self.branch.layers) if len(layer.mean) > 0]
         chosen = known[round(config.depth * (len(known) - 1))]
         self._describe_by(chosen, min(2 * len(self.branch.layers[chosen].mean), config.width))
@@ -151,19 +156,22 @@ class PoolPasses(Method, ABC):
 
     @tensor_pass
     def one_pool_pass(self, images: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
-        """Predict a batch of one pool; ``numbers``: the pool, and the weight of its statistics."""
+        """Predict a batch of one pool; ``numbers``: the pool, and its shares, early and late."""
         if self.beside_host:
-            own, share = self.own.index_select(0, numbers[:1].long())[0], numbers[1]
-            torch.lerp(self.home, own, share, out=self.live)
+            own = self.own.index_select(0, numbers[:1].long())[0]
         else:  # the same in fewer steps, for images that come alone
-            pool, weight = numbers.tolist()
-            torch.lerp(self.home, self.own[int(pool)], weight, out=self.live)
+            own = self.own[int(numbers[0])]
+        torch.lerp(self.home, own, numbers[1].lerp(numbers[2], self.lateness), out=self.live)
         return tuple(self.network.run(Group(images, self.living, frozen)))
 
     @tensor_pass
     def pools_pass(self, images: Tensor, pools: Tensor, shares: Tensor) -> tuple[Tensor, ...]:
-        """Predict a batch of several ``pools`` ``(B,)``, each image with its own statistics."""
-        mixed = torch.lerp(self.home, self.own, shares[:, None])  # (P, S)
+        """Predict a batch of several ``pools`` ``(B,)``, each image with its own statistics.
+
+        ``shares`` ``(P, 2)`` of the pools, early and late.
+        """
+        weights = torch.lerp(shares[:, :1], shares[:, 1:], self.lateness)
+        mixed = torch.lerp(self.home, self.own, weights)  # (P, S)
         layers = with_statistics(self.student, mixed.index_select(0, pools))
         return tuple(self.network.run(Group(images, layers, EachImage())))
 
@@ -173,10 +181,11 @@ class PoolPasses(Method, ABC):
     ) -> tuple[Tensor, ...]:
         """Predict with statistics that these images have moved, and keep nothing of it.
 
-        ``weights`` ``(B,)`` of the images; ``numbers``: the weight of the pool's statistics
-        ``own`` ``(S,)`` beside the source's, and that of the images in them.
+        ``weights`` ``(B,)`` of the images; ``numbers``: the shares, early and late, of the pool's
+        statistics ``own`` ``(S,)``, and the weight of the images in them.
         """
-        layers, policy = moving(self.student, own.clone(), numbers[0], numbers[1], weights)
+        shares = numbers[0].lerp(numbers[1], self.late)
+        layers, policy = moving(self.student, own.clone(), shares, numbers[2], weights)
         return tuple(self.network.run(Group(images, layers, policy)))
 
     @tensor_pass
@@ -185,13 +194,14 @@ class PoolPasses(Method, ABC):
     ) -> tuple[Tensor, ...]:
         """Move the statistics of one pool; return how far, in all.
 
-        ``numbers``: the pool, the weight of its statistics beside the source's, and that of the
-        images in them; ``weights`` ``(B,)`` of the images, None: all alike.
+        ``numbers``: the pool, its shares, early and late, and the weight of the images in its
+        statistics; ``weights`` ``(B,)`` of the images, None: all alike.
         """
         pool = numbers[:1].long()
         before = self.own.index_select(0, pool)[0]
         own = before.clone()
-        layers, policy = moving(self.student, own, numbers[1], numbers[2], weights)
+        shares = numbers[1].lerp(numbers[2], self.late)
+        layers, policy = moving(self.student, own, shares, numbers[3], weights)
         self.network.run(Group(images, layers, policy))
         self.own.index_copy_(0, pool, own[None])
         return ((own - before).square().mean(),)

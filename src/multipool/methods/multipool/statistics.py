@@ -52,7 +52,7 @@ class Moving:
     """
 
     source: dict[int, LayerState]  # by the place of the pool's own mean in storage
-    share: Tensor  # () weight of the pool's own statistics
+    shares: dict[int, Tensor]  # (), by the same: weight of the pool's own statistics
     rate: Tensor  # () weight of these images in them
     weights: Tensor | None = None  # (B,) of the images, summing to 1; None: all alike
 
@@ -62,21 +62,26 @@ class Moving:
         own.mean.lerp_(mean, self.rate)
         own.var.lerp_(var, self.rate)
         source = self.source[id(own)]
-        mean, var = (torch.lerp(a, b, self.share) for a, b in _pairs(source, own))
+        mean, var = (torch.lerp(a, b, self.shares[id(own)]) for a, b in _pairs(source, own))
         return batch_norm(x, mean, var, own.weight, own.bias, eps=own.eps)
 
     def moments(self, x: Tensor, own: LayerState) -> tuple[Tensor, Tensor]:
         """Return what ``x`` is normalised by and move ``own.mean`` and ``own.var``, fused."""
-        return fused.moved(x, own, self.source[id(own)], self.share, self.rate, self.weights)
+        source, share = self.source[id(own)], self.shares[id(own)]
+        return fused.moved(x, own, source, share, self.rate, self.weights)
 
 
 def moving(
-    branch: Branch, own: Tensor, share: Tensor, rate: Tensor, weights: Tensor | None = None
+    branch: Branch, own: Tensor, shares: Tensor, rate: Tensor, weights: Tensor | None = None
 ) -> tuple[Layers, Moving]:
-    """Return layers over the pool's statistics ``own`` ``(S,)`` and the policy that moves them."""
+    """Return layers over the pool's statistics ``own`` ``(S,)`` and the policy that moves them.
+
+    ``shares`` ``(N,)`` are the weights of its statistics, layer by layer.
+    """
     layers = with_statistics(branch, own)
     source = {id(ours): s for ours, s in zip(layers.layers, branch.layers, strict=True)}
-    return layers, Moving(source, share, rate, weights)
+    weight = {id(ours): one for ours, one in zip(layers.layers, shares, strict=True)}
+    return layers, Moving(source, weight, rate, weights)
 
 
 def weighted(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

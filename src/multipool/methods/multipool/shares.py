@@ -1,0 +1,74 @@
+"""How far a pool's own statistics are trusted beside the source's: in early layers, in late ones.
+
+Early layers see edges and colours, which a domain changes and a class hardly does; late ones see
+classes. So the statistics of a pool that shows one class of ten are a domain's in early layers, and
+in late ones only that class's: there they would take away what tells the class from others.
+
+Which classes a pool shows is asked with its own statistics in early layers and the source's in late
+ones. With the source's in all layers a shifted model favours a few classes, whatever is shown; with
+the pool's own in all layers it spreads its answers over all of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from multipool.methods.multipool.rules import Floats, trust
+
+_EARLY, _LATE = 0.4, 0.8  # share of the depth that counts as early, and from which on as late
+_FAVOUR = 0.5  # of 1/L: so uneven are the answers of any model
+_APART = 16.0  # squared distance of two classes in late layers, as that of domains is measured
+
+
+class Shares(NamedTuple):
+    """Weights of a pool's own statistics, 0 to 1; layers between early and late have some of both.
+
+    >>> Shares(0.9, 0.1).mean(0.25)
+    0.7
+    """
+
+    early: float = 0.0
+    late: float = 0.0
+
+    def mean(self, late: float) -> float:
+        """Return the weight on average, if a share ``late`` of the layers is late."""
+        return self.early + late * (self.late - self.early)
+
+
+def lateness(layers: int) -> Tensor:
+    """Return how far each normalisation layer counts as late, ``(layers,)``, 0 to 1.
+
+    >>> lateness(5)
+    tensor([0.0000, 0.0000, 0.2500, 0.8750, 1.0000])
+    """
+    depth = torch.linspace(0, 1, layers, dtype=torch.float32)
+    return ((depth - _EARLY) / (_LATE - _EARLY)).clamp(0, 1)
+
+
+def unevenness(shown: Floats) -> float:
+    """Return sum (p_c - 1/L)^2 of the classes shown, ``(L,)`` summed probabilities of n images.
+
+    What chance brings (1/n), and what a model favours anyway, is taken off. 0 before any image.
+
+    >>> unevenness(np.array([50.0, 50.0])), round(unevenness(np.array([100.0, 0.0])), 2)
+    (0.0, 0.24)
+    """
+    images = float(shown.sum())
+    if images == 0:
+        return 0.0
+    alike = float(np.square(shown).sum()) / images**2  # of two images, that their class is the same
+    return max(0.0, alike - (1 + _FAVOUR) / len(shown) - 1 / images)
+
+
+def shares(samples: float, shift: float, uneven: float, prior: float) -> Shares:
+    """Return how far a pool is trusted.
+
+    Its statistics err by 1/n, n its independent ``samples``; in late layers also by the ``uneven``
+    part of the classes it shows, times how far classes lie apart there.
+    """
+    late = samples / (1 + samples * _APART * uneven)
+    return Shares(trust(samples, shift, prior), trust(late, shift, prior))

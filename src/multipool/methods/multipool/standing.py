@@ -1,0 +1,61 @@
+"""How each pool stands: how old it is, which classes it shows, how far it is trusted."""
+
+from __future__ import annotations
+
+from abc import ABC
+
+import numpy as np
+from torch import Tensor
+
+from multipool.engine import Context
+from multipool.methods.multipool.accounts import Accounts
+from multipool.methods.multipool.config import MultiPoolConfig
+from multipool.methods.multipool.correlation import Correlation
+from multipool.methods.multipool.passes import PoolPasses
+from multipool.methods.multipool.router import Router
+from multipool.methods.multipool.rules import Floats, effective_samples
+from multipool.methods.multipool.shares import Shares, shares, unevenness
+from multipool.ops.host import sent
+
+
+class PoolStanding(PoolPasses, ABC):
+    """What is counted for each pool, and what follows from it for its statistics."""
+
+    def __init__(self, context: Context, config: MultiPoolConfig) -> None:
+        super().__init__(context, config)
+        self.correlation = Correlation(config.most, self.num_classes)
+        if self.branch is None:
+            return
+        most, width = config.most, self.projection.shape[1]
+        self.router = Router(width, most, config.new, config.same, config.mixed)
+        self.accounts = Accounts(most, self.num_classes)
+
+    def trusted(self, pool: int, counts: Floats, shown: Floats, router: Router) -> Shares:
+        """Return the weight of the statistics of a pool of these classes.
+
+        ``counts`` ``(L,)`` of those predicted for all its images, ``shown`` ``(L,)`` as accounted.
+        """
+        degree = self.correlation.degree
+        samples = effective_samples(counts, self.config.likeness * degree)
+        uneven = (1 - degree) * unevenness(shown)  # in runs the samples' likeness counts for it
+        return shares(samples, router.shift(pool), uneven, self.config.prior)
+
+    def known_trust(self, pool: int, router: Router) -> Shares:
+        """Return the weight of a pool's statistics as they are."""
+        return self.trusted(pool, self.accounts.counts[pool], self.accounts.shown[pool], router)
+
+    def is_young(self, pool: int, fresh: set[int]) -> bool:
+        """Tell whether a pool is still brought up to date whenever it is used."""
+        return pool in fresh or self.seen(pool) < self.config.young
+
+    def seen(self, pool: int) -> float:
+        """Return how many images a pool has taken in; none where there are no pools."""
+        return 0.0 if self.branch is None else float(self.accounts.counts[pool].sum())
+
+    def rate(self, pool: int) -> float:
+        """Return the share of the next batch: a mean at first, then no less than ``rate``."""
+        return max(self.config.rate, 1 / (1 + float(self.accounts.updates[pool])))
+
+    def told(self, *values: float) -> Tensor:
+        """Return numbers that a pass is told, on the device."""
+        return sent(np.array(values, dtype=np.float32), self.device)
