@@ -150,7 +150,12 @@ def whole() -> dict[str, Cells]:
     }
     merged = {"merging: LRU": "LRU", "merging: GCC": "GCC", "merging: the smallest": "SCM"}
     many = dict(zip(("one cluster", *_MANY), (1, 2, 3, 4, 7, 10), strict=True))
-    distances = {"cosine, best of five": "Cosine", "Mahalanobis, best of four": "Mahalanobis"}
+    distances = {
+        "cosine, best of five": "Cosine",
+        "Mahalanobis, best of five": "Mahalanobis",
+        "L1, best of five": "Manhattan (L1)",
+        "L2, threshold 0.2": "Euclidean (L2), 0.2",
+    }
     return {
         **{_first(label): _gaps("table2", row, "PeTTA") for label, row in _PARTS.items()},
         **{label: _gaps("table3", row, "Pixel Stat (0.3)") for label, row in pixels.items()},

@@ -10,6 +10,7 @@ import domains
 import explorations
 import imagenet
 import left_out
+import recurring
 import regrets
 import routing
 import speeds
@@ -22,6 +23,7 @@ RESULTS, FOUND = "docs/notebook/results.md", "docs/results/index.md"
 _SHORT, _WHOLE = "1,000 images of each corruption", "The whole stream"
 _OTHER, _CHOICES = "CIFAR-10-C and Tiny-ImageNet-C", "How the choices were made"
 _ABLATIONS = "The paper's ablations"
+_RECURRING = "Recurring streams with the paper's models"
 _STEPS = "Longer steps for LayerNorm"
 _IMAGENET = "docs/guides/imagenet.md"
 
@@ -127,6 +129,13 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         "The ablations on whole streams",
         " | whole stream, ResNeXt-29",
     ): ablations.whole,
+    (
+        RESULTS,
+        "The ablations on whole streams",
+        "figure 3, whole streams | pool of 64",
+    ): recurring.pools,
+    (RESULTS, _RECURRING, "20 rounds of 1,500 images | CIFAR-100-C: round 1"): recurring.rounds,
+    (RESULTS, _RECURRING, "threshold, against 0.3 (52.81) | ours"): recurring.thresholds,
     (RESULTS, _ABLATIONS, "table 5, 20 rounds | round 1"): ablations.table5,
     (RESULTS, _ABLATIONS, "table S1, mean of 20 rounds, against 0.3 (53.63) | ours"): (
         ablations.table_s1_s2
