@@ -52,7 +52,8 @@ def check_kernels(device: torch.device, dtype: torch.dtype) -> str:
         weights = torch.rand(shape[0], generator=draw, device=device)
         for given in (None, weights / weights.sum()):
             one, other = (replace(own, mean=own.mean.clone(), var=own.var.clone()) for _ in "ab")
-            policy = Moving({id(one): home, id(other): home}, share, rate, given)
+            both = (id(one), id(other))
+            policy = Moving(dict.fromkeys(both, home), dict.fromkeys(both, share), rate, given)
             expected = policy(x, one)
             found = fused.normalised(x, *policy.moments(x, other), other)
             worst = max(worst, differ(found.float(), expected.float()))

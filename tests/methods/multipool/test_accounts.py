@@ -15,6 +15,8 @@ def accounts():
     found.add(0, np.array([0, 0, 3]))
     found.add(1, np.array([2, -1]))
     found.updates[:2] = 5, 7
+    found.show(0, np.array([1.5, 0, 0.5, 1]))
+    found.show(1, np.array([0, 0, 1.0, 0]))
     return found
 
 
@@ -28,6 +30,7 @@ def test_merged_pools_are_added_and_the_other_is_closed(accounts):
     assert accounts.counts.tolist() == [[0, 0, 0, 0], [2, 0, 1, 1], [0, 0, 0, 0]]
     assert accounts.waiting.tolist() == [0, 5, 0]
     assert accounts.updates.tolist() == [0, 12, 0]
+    assert accounts.shown.tolist() == [[0, 0, 0, 0], [1.5, 0, 1.5, 1], [0, 0, 0, 0]]
 
 
 def test_a_new_pool_starts_from_nothing_and_a_split_one_twice_so(accounts):
@@ -38,6 +41,24 @@ def test_a_new_pool_starts_from_nothing_and_a_split_one_twice_so(accounts):
     assert not accounts.counts.any()
     assert not accounts.waiting.any()
     assert not accounts.updates.any()
+    assert not accounts.shown.any()
+
+
+def test_what_a_pool_shows_is_that_of_its_last_images(accounts):
+    accounts.show(2, np.array([512.0, 0, 0, 0]))
+    assert accounts.with_these(2, np.array([0, 512.0, 0, 0])).tolist() == [256, 256, 0, 0]
+    assert accounts.shown[2].tolist() == [512, 0, 0, 0]  # asked only
+    for _ in range(8):
+        accounts.show(2, np.array([0, 512.0, 0, 0]))
+    assert accounts.shown[2] == pytest.approx([2, 510, 0, 0])
+
+
+def test_a_state_that_does_not_say_what_pools_show_is_taken(accounts):
+    state = accounts.state_dict()
+    del state["shown"]
+    accounts.load_state_dict(state)
+    assert not accounts.shown.any()
+    assert accounts.counts.sum() == 4
 
 
 def test_events_are_counted_by_kind(accounts):
@@ -55,7 +76,9 @@ def test_saved_and_loaded(accounts):
     saved = accounts.state_dict()
     assert all(torch.equal(saved[k], v) for k, v in other.state_dict().items())
     accounts.add(0, np.array([1]))
+    accounts.show(0, np.array([1.0, 0, 0, 0]))
     assert saved["counts"].sum() == other.counts.sum() == 4  # both are copies
+    assert saved["shown"].sum() == other.shown.sum() == 4
 
 
 @pytest.mark.parametrize("name", ["counts", "updates", "waiting", "events"])

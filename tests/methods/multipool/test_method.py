@@ -86,10 +86,10 @@ class Before:
             late = 1 / (1 / samples + 16 * (1 - self.degree) * max(0, uneven))
         return trust(samples, shift, config.prior), trust(late, shift, config.prior)
 
-    def mixed(self):
+    def mixed(self, share=None):
         """Return what the pool normalises with: (1 - trust) source + trust its own."""
         parts = zip(self.method.home.split([12, 16, 16]), self.own.split([12, 16, 16]), strict=True)
-        shares = by_layer(self.share())
+        shares = by_layer(self.share() if share is None else share)
         return torch.cat([torch.lerp(*p, s) for p, s in zip(parts, shares, strict=True)])
 
 
@@ -185,6 +185,23 @@ def test_an_old_pool_moves_by_the_least_rate(make_net, stream):
     even = torch.full((20,), 1 / 20)
     _, expected = literally(make_net(), batches[2][-20:], before, 0.4, even, share)
     torch.testing.assert_close(method.own[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_an_older_pool_asks_its_bank_what_it_shows_at_every_fourth_update(make_net, stream):
+    bank, options = build("fifo", 5, capacity=20), {**GROWN, "lr": 0.0}
+    adapter = adapt(make_net(), memory=bank, decode="none", options=options)
+    method, shown = adapter.method, []
+    batches = [x for _ in range(2) for x in stream(3)]  # all of one domain
+    for x in batches[:5]:
+        adapter(x)
+        shown.append(method.accounts.shown[0].copy())
+    # The images with which it began, and then the bank's.
+    assert [s.sum() for s in shown] == pytest.approx([64, 64, 64, 64, 84])
+    now = Before(method)
+    asked = with_statistics(make_net(), now.mixed((now.share()[0], 0.0)))
+    with torch.no_grad():
+        likely = asked(batches[4][-20:]).double().softmax(dim=1).sum(dim=0)
+    assert shown[4] - shown[3] == pytest.approx(likely.numpy(), abs=1e-3)
 
 
 def test_merged_pools_share_statistics_by_updates_and_counts_by_sum(make_net, stream):

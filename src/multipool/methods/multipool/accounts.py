@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from multipool.methods.multipool.events import Event
@@ -91,7 +92,8 @@ class Accounts:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over saved counts, or raise ``ValueError`` and stay as it was."""
-        found = sound(self, _NAMES, state, "pools'")
+        unknown = {"shown": torch.zeros(self.shown.shape)}  # not asked before 0.3
+        found = sound(self, _NAMES, {**unknown, **state}, "pools'")
         for name, values in found.items():
             if (values < 0).any():
                 raise ValueError(f"the pools' state has no sound '{name}': some are below zero")

@@ -42,8 +42,9 @@ class MultiPool(PoolStanding):
 
     What images look like to the source model's early layers says which pool they belong to: a known
     one, whose statistics are back at once, or a new one; mixed domains are told apart image by
-    image. Statistics are renewed from the pool's bank. While a pool is young, and the stream in
-    random order, the affine parameters that all pools share learn by gradients.
+    image. Statistics are renewed from the pool's bank; where it shows few classes, late layers keep
+    the source's. While a pool is young, and the stream in random order, the affine parameters that
+    all pools share learn by gradients.
 
     Args:
         context: what the engine gives every method: network, random numbers, bank, source data.
