@@ -34,6 +34,15 @@ def degree(labels, rng, batch=64, **how):
 
 def test_a_new_stream_is_taken_for_a_correlated_one():
     assert Correlation(2, L).degree == pytest.approx(1.0)
+    assert Correlation(2, L).known == 0.0  # a guess
+
+
+def test_runs_are_known_once_they_were_seen_and_random_order_never_shows_any():
+    rng = np.random.default_rng(0)
+    for labels, least, most in ((runs(20, 20, rng), 0.9, 1.0), (rng.integers(0, L, 400), 0, 0.3)):
+        found = Correlation(2, L)
+        found.add(predictions(labels, rng), np.zeros(len(labels), dtype=np.int64))
+        assert least <= found.known <= min(most, found.degree)
 
 
 @pytest.mark.parametrize("wrong", [0.0, 0.5])

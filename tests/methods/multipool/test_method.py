@@ -71,6 +71,7 @@ class Before:
     def __init__(self, method, pool=0):
         self.method, self.pool, self.own = method, pool, method.own[pool].clone()
         self.counts, self.degree = method.accounts.counts[pool].copy(), method.correlation.degree
+        self.known = self.degree * (1 - 8 / max(8, method.correlation.sums[0]))
         self.shown = method.accounts.shown[pool].copy()
 
     def share(self, more=0.0, shown=0.0):
@@ -83,7 +84,7 @@ class Before:
         seen, late = self.shown + shown, samples
         if seen.sum() > 0:  # in late layers classes shown unevenly are an error of their own
             uneven = ((seen / seen.sum()) ** 2).sum() - 1.5 / 5 - 1 / seen.sum()
-            late = 1 / (1 / samples + 16 * (1 - self.degree) * max(0, uneven))
+            late = 1 / (1 / samples + 16 * (1 - self.known) * max(0, uneven))
         return trust(samples, shift, config.prior), trust(late, shift, config.prior)
 
     def mixed(self, share=None):

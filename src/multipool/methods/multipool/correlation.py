@@ -37,6 +37,11 @@ class Correlation:
         """How far the stream is correlated, 0 (random order) to 1 (runs of one class)."""
         return min(max(float(self.sums[1] / self.sums[0] / _FULL), 0.0), 1.0)
 
+    @property
+    def known(self) -> float:
+        """The degree as far as predictions have shown it: 0 before any, when 1 is a guess."""
+        return self.degree * (1 - _FIRST / max(float(self.sums[0]), _FIRST))
+
     def add(self, predictions: Floats, pools: Ints) -> None:
         """Take probabilities ``(B, L)`` in stream order, and the pool of each."""
         if len(pools) == 1:

@@ -35,9 +35,9 @@ class PoolStanding(PoolPasses, ABC):
 
         ``counts`` ``(L,)`` of those predicted for all its images, ``shown`` ``(L,)`` as accounted.
         """
-        degree = self.correlation.degree
-        samples = effective_samples(counts, self.config.likeness * degree)
-        uneven = (1 - degree) * unevenness(shown)  # in runs the samples' likeness counts for it
+        samples = effective_samples(counts, self.config.likeness * self.correlation.degree)
+        # Where classes are known to come in runs, the samples' likeness counts for it.
+        uneven = (1 - self.correlation.known) * unevenness(shown)
         return shares(samples, router.shift(pool), uneven, self.config.prior)
 
     def known_trust(self, pool: int, router: Router) -> Shares:
