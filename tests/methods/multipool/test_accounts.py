@@ -53,6 +53,12 @@ def test_what_a_pool_shows_is_that_of_its_last_images(accounts):
     assert accounts.shown[2] == pytest.approx([2, 510, 0, 0])
 
 
+def test_answers_that_are_no_numbers_show_nothing(accounts):
+    before = accounts.shown.copy()
+    accounts.show(0, np.array([1.0, np.nan, 0, 0]))
+    assert np.array_equal(accounts.shown, before)
+
+
 def test_a_state_that_does_not_say_what_pools_show_is_taken(accounts):
     state = accounts.state_dict()
     del state["shown"]

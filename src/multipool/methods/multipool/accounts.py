@@ -78,8 +78,9 @@ class Accounts:
         self.waiting[pool] += len(labels)
 
     def show(self, pool: int, shown: Floats) -> None:
-        """Take in which classes ``(L,)`` some images of a pool show."""
-        self.shown[pool] = self.with_these(pool, shown)
+        """Take in which classes ``(L,)`` images of a pool show; NaN, of a broken model, not."""
+        if np.isfinite(shown).all():
+            self.shown[pool] = self.with_these(pool, shown)
 
     def with_these(self, pool: int, shown: Floats) -> Floats:
         """Return which classes ``(L,)`` a pool shows if images that show these come to it."""

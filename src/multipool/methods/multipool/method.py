@@ -163,6 +163,8 @@ class MultiPool(PoolStanding):
 
     def _young(self, pools: Ints, fresh: set[int]) -> dict[int, Ints]:
         """Return the young pools that a batch brings images enough to, and their rows ``(R,)``."""
+        if len(pools) < ENOUGH:
+            return {}
         rows = {pool: np.flatnonzero(pools == pool) for pool in distinct(pools)}
         enough = {pool: mine for pool, mine in rows.items() if len(mine) >= ENOUGH}
         return {pool: mine for pool, mine in enough.items() if self.is_young(pool, fresh)}
