@@ -54,7 +54,8 @@ def test_an_update_that_is_not_finite_is_undone_and_counted(make, make_images, n
 
 @pytest.mark.parametrize("name", MEMORY_METHODS)
 def test_an_update_that_raises_is_undone_and_the_stream_goes_on(make, make_images, name):
-    adapter = make(name)
+    # Learning by gradients has steps of its own.
+    adapter = make(name, options={"lr": 0.0} if name == "multipool" else None)
 
     def fail(*_):
         raise torch.OutOfMemoryError("none left")

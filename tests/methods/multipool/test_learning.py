@@ -61,6 +61,8 @@ def test_how_long_a_step_is(make_net):
     assert learning.length(one, 0.0) == 1.0
     assert learning.length(one, 0.75) == 0.25
     assert learning.length(one, 0.96) == 0.0  # classes come in runs
+    assert learning.length(one, 0.5, 0.5) == 0.25
+    assert learning.length(one, 0.0, 0.04) == 0.0  # the pool shows one of many classes
     assert learning.length(one[:15], 0.0) == 0.0  # too few for statistics of their own
     assert learning.length(many, 0.0) == 0.0  # of several domains
 
@@ -154,7 +156,7 @@ def test_saved_and_resumed(resumed, make_net, norm):
     state, later = resumed(whole, net, 32).state_dict(), whole.state_dict()
     assert all(torch.equal(state[name], later[name]) for name in state)
     moved = state["learning.affine"] - whole.network.source.affine
-    assert moved.abs().max() > LR["lr"]
+    assert moved.abs().max() > 0.2 * LR["lr"]  # shorter steps, if its answers favour few classes
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,26 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from multipool.methods.multipool.rules import trust
-from multipool.methods.multipool.shares import Shares, lateness, shares, unevenness
+from multipool.methods.multipool.shares import (
+    Shares,
+    evenness,
+    lateness,
+    shares,
+    unevenness,
+)
 
 COUNTS = arrays.arrays(np.float64, 10, elements=st.integers(0, 100).map(float))
 
 
 def test_layers_become_late_between_two_fifths_and_four_fifths_of_the_depth():
     expected = [0, 0, 0, 0, 0, 0.25, 0.5, 0.75, 1, 1, 1]
-    torch.testing.assert_close(lateness(11), torch.tensor(expected, dtype=torch.float32))
+    asked = [0, 0, 0, 0, 0, 0, 0, 0, 1 / 3, 2 / 3, 1]
+    torch.testing.assert_close(lateness(11), torch.tensor([expected, asked], dtype=torch.float32))
 
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_the_first_layer_is_early(layers):
-    assert lateness(layers)[0] == 0
+    assert not lateness(layers)[:, 0].any()
 
 
 @pytest.mark.parametrize(
@@ -65,6 +72,13 @@ def test_late_layers_are_never_trusted_more_and_the_same_where_all_classes_are_s
     found = shares(n, s, u, 16.0)
     assert 0 <= found.late <= found.early == trust(n, s, 16.0)
     assert shares(n, s, 0.0, 16.0) == (found.early, found.early)
+
+
+def test_steps_are_shorter_the_fewer_classes_are_shown():
+    one, two, all_ = ([64.0] * n + [0.0] * (10 - n) for n in (1, 2, 10))
+    assert evenness(np.array(all_)) == 1.0
+    assert evenness(np.array(one)) < evenness(np.array(two)) < 0.2
+    assert evenness(np.zeros(10)) == 1.0  # nothing was seen
 
 
 def test_the_mean_weight_lies_between():

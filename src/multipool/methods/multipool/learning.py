@@ -63,13 +63,14 @@ class Learning:
                 _log.warning("multipool learns nothing by gradients from this model: %s", reason)
         return self._can
 
-    def length(self, pools: Ints, degree: float) -> float:
+    def length(self, pools: Ints, degree: float, even: float = 1.0) -> float:
         """Return the length, 0 to 1, of a step on images of these ``pools`` ``(B,)``; 0: none.
 
-        ``degree``: how far classes come in runs.
+        ``degree``: how far classes come in runs; ``even``: how far a pool shows all of them.
         """
+        length = (1 - degree) * even
         fit = len(pools) >= ENOUGH and len(distinct(pools)) == 1
-        return 1 - degree if fit and 1 - degree >= _LEAST else 0.0
+        return length if fit and length >= _LEAST else 0.0
 
     @property
     def state(self) -> dict[str, Tensor]:

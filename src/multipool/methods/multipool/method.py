@@ -34,6 +34,7 @@ from multipool.ops.host import Arriving, sent
 from multipool.ops.padding import filled
 
 _LOOKS = 4  # updates of a pool after which its bank is asked which classes it shows
+_ANSWER, _ASK = 0.0, 1.0  # what a pass is for
 _AT_ONCE = 8  # images after which a young pool is brought up to date
 
 
@@ -104,7 +105,7 @@ class MultiPool(PoolStanding):
         """Return the pools in the order of their creation."""
         if self.branch is None:
             return []
-        late, alive = float(self.late.mean()), self.router.alive.tolist()
+        late, alive = float(self.late[0].mean()), self.router.alive.tolist()
         trusts = {pool: self.known_trust(pool, self.router).mean(late) for pool in alive}
         return listed(self.router, trusts)
 
@@ -159,7 +160,9 @@ class MultiPool(PoolStanding):
         return Answer(self.pools_pass(images, *there)[0])
 
     def _of_one(self, images: Tensor, pool: int, shares: Shares) -> Answer:
-        return Answer(self.one_pool_pass(images, self.told(pool, *shares))[0], pool, shares)
+        return Answer(
+            self.one_pool_pass(images, self.told(pool, *shares, _ANSWER))[0], pool, shares
+        )
 
     def _young(self, pools: Ints, fresh: set[int]) -> dict[int, Ints]:
         """Return the young pools that a batch brings images enough to, and their rows ``(R,)``."""
@@ -181,8 +184,8 @@ class MultiPool(PoolStanding):
         known = np.zeros(self.num_classes) if fresh else self.accounts.counts[pool]
         guessed = known + len(rows) / self.num_classes  # as if they were of all classes
         early = self.trusted(pool, guessed, self.accounts.shown[pool], router).early
-        even = torch.full((len(rows),), 1 / len(rows))
-        first = self._moved(images, rows, even, own, self.told(early, 0.0, moved))
+        even = torch.full((len(rows),), 1 / len(rows), dtype=torch.float32)
+        first = self._moved(images, rows, even, own, self.told(early, 0.0, moved, _ASK))
         likely = Arriving(first.detach()).wait().double().softmax(dim=1)
         labels, here = likely.argmax(dim=1), likely.sum(dim=0).numpy()
         counts = torch.bincount(labels, minlength=self.num_classes)
@@ -190,7 +193,7 @@ class MultiPool(PoolStanding):
         trusted = self.trusted(pool, counts.numpy() + known, shown, router)
         # Where classes come in runs, every class counts the same; else every image.
         weights = counts[labels].float() ** -self.correlation.degree
-        numbers = self.told(*trusted, moved)
+        numbers = self.told(*trusted, moved, _ANSWER)
         return Answer(self._moved(images, rows, weights / weights.sum(), own, numbers)), here
 
     def _moved(
@@ -221,7 +224,8 @@ class MultiPool(PoolStanding):
                 self._correlate(prediction, pools)
         if self.learning is None or self.seen(pools[0]) > self.config.learn_until:
             return  # a pool teaches while it is new
-        length = self.learning.length(pools, self.correlation.degree)
+        even = self.evenness(int(pools[0]))
+        length = self.learning.length(pools, self.correlation.degree, even)
         if length > 0 and self.learning.can_learn(self.network, images):
             yield partial(self.teach, self.learning.some(images), length)
 
@@ -290,7 +294,7 @@ class MultiPool(PoolStanding):
             weights = [part / part.sum() for part in rows]
             moved = self.move_pass(images, self.told(pool, *trusted, rate), *weights)[0].clone()
             if looks:
-                logits = self.one_pool_pass(images, self.told(pool, trusted.early, 0.0))[0]
-                likely = logits[: len(stored)].double().softmax(dim=1).sum(dim=0)
-                self.accounts.show(pool, likely.cpu().numpy())
+                logits = self.one_pool_pass(images, self.told(pool, trusted.early, 0.0, _ASK))[0]
+                likely = logits[: len(stored)].double().softmax(dim=1).cpu().numpy()
+                self.accounts.show(pool, self.stands_for(pool, stored.labels) @ likely)
         return moved

@@ -53,8 +53,8 @@ class PoolPasses(Method, ABC):
         self.own = self.home.repeat(config.most, 1)  # (P, S)
         late = lateness(len(self.branch.layers))
         sizes = torch.tensor(self.branch.moment_sizes).view(-1, 2).sum(dim=1)
-        self.late = late.to(self.home)  # (N,) of each layer
-        self.lateness = late.repeat_interleave(sizes).to(self.home)  # (S,) of each statistic
+        self.late = late.to(self.home)  # (2, N) of each layer, to answer and to ask
+        self.lateness = late.repeat_interleave(sizes, dim=1).to(self.home)  # (2, S)
         known = [i for i, layer in enumerate(self.branch.layers) if len(layer.mean) > 0]
         chosen = known[round(config.depth * (len(known) - 1))]
         self._describe_by(chosen, min(2 * len(self.branch.layers[chosen].mean), config.width))
@@ -156,12 +156,16 @@ class PoolPasses(Method, ABC):
 
     @tensor_pass
     def one_pool_pass(self, images: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
-        """Predict a batch of one pool; ``numbers``: the pool, and its shares, early and late."""
+        """Predict a batch of one pool, or ask what it shows.
+
+        ``numbers``: the pool, its shares, early and late, and 1 to ask, 0 to answer.
+        """
         if self.beside_host:
             own = self.own.index_select(0, numbers[:1].long())[0]
+            late = self.lateness.index_select(0, numbers[3:].long())[0]
         else:  # the same in fewer steps, for images that come alone
-            own = self.own[int(numbers[0])]
-        torch.lerp(self.home, own, numbers[1].lerp(numbers[2], self.lateness), out=self.live)
+            own, late = self.own[int(numbers[0])], self.lateness[int(numbers[3])]
+        torch.lerp(self.home, own, numbers[1].lerp(numbers[2], late), out=self.live)
         return tuple(self.network.run(Group(images, self.living, frozen)))
 
     @tensor_pass
@@ -170,7 +174,7 @@ class PoolPasses(Method, ABC):
 
         ``shares`` ``(P, 2)`` of the pools, early and late.
         """
-        weights = torch.lerp(shares[:, :1], shares[:, 1:], self.lateness)
+        weights = torch.lerp(shares[:, :1], shares[:, 1:], self.lateness[0])
         mixed = torch.lerp(self.home, self.own, weights)  # (P, S)
         layers = with_statistics(self.student, mixed.index_select(0, pools))
         return tuple(self.network.run(Group(images, layers, EachImage())))
@@ -182,9 +186,11 @@ class PoolPasses(Method, ABC):
         """Predict with statistics that these images have moved, and keep nothing of it.
 
         ``weights`` ``(B,)`` of the images; ``numbers``: the shares, early and late, of the pool's
-        statistics ``own`` ``(S,)``, and the weight of the images in them.
+        statistics ``own`` ``(S,)``, the weight of the images in them, and 1 to ask which classes
+        they show, 0 to answer.
         """
-        shares = numbers[0].lerp(numbers[1], self.late)
+        late = self.late.index_select(0, numbers[3:].long())[0]
+        shares = numbers[0].lerp(numbers[1], late)
         layers, policy = moving(self.student, own.clone(), shares, numbers[2], weights)
         return tuple(self.network.run(Group(images, layers, policy)))
 
@@ -200,7 +206,7 @@ class PoolPasses(Method, ABC):
         pool = numbers[:1].long()
         before = self.own.index_select(0, pool)[0]
         own = before.clone()
-        shares = numbers[1].lerp(numbers[2], self.late)
+        shares = numbers[1].lerp(numbers[2], self.late[0])
         layers, policy = moving(self.student, own, shares, numbers[3], weights)
         self.network.run(Group(images, layers, policy))
         self.own.index_copy_(0, pool, own[None])

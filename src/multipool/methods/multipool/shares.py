@@ -4,9 +4,9 @@ Early layers see edges and colours, which a domain changes and a class hardly do
 classes. So the statistics of a pool that shows one class of ten are a domain's in early layers, and
 in late ones only that class's: there they would take away what tells the class from others.
 
-Which classes a pool shows is asked with its own statistics in early layers and the source's in late
-ones. With the source's in all layers a shifted model favours a few classes, whatever is shown; with
-the pool's own in all layers it spreads its answers over all of them.
+Which classes a pool shows is asked with its own statistics in all layers but the last third, which
+has more and more of the source's. With the source's in all layers a shifted model favours a few
+classes, whatever is shown; with the pool's own in all layers it spreads its answers over all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from torch import Tensor
 
 from multipool.methods.multipool.rules import Floats, trust
 
-_EARLY, _LATE = 0.4, 0.8  # share of the depth that counts as early, and from which on as late
+_ANSWERED = (0.4, 0.8)  # share of the depth that counts as early, and from which on as late
+_ASKED = (0.7, 1.0)  # the same where a pool is asked which classes it shows
 _FAVOUR = 0.5  # of 1/L: so uneven are the answers of any model
 _APART = 16.0  # squared distance of two classes in late layers, as that of domains is measured
 
@@ -40,13 +41,17 @@ class Shares(NamedTuple):
 
 
 def lateness(layers: int) -> Tensor:
-    """Return how far each normalisation layer counts as late, ``(layers,)``, 0 to 1.
+    """Return how far each normalisation layer counts as late, ``(2, layers)``, 0 to 1.
+
+    First where a pool answers, then where it is asked which classes it shows.
 
     >>> lateness(5)
-    tensor([0.0000, 0.0000, 0.2500, 0.8750, 1.0000])
+    tensor([[0.0000, 0.0000, 0.2500, 0.8750, 1.0000],
+            [0.0000, 0.0000, 0.0000, 0.1667, 1.0000]])
     """
     depth = torch.linspace(0, 1, layers, dtype=torch.float32)
-    return ((depth - _EARLY) / (_LATE - _EARLY)).clamp(0, 1)
+    ramps = [(depth - start) / (stop - start) for start, stop in (_ANSWERED, _ASKED)]
+    return torch.stack(ramps).clamp(0, 1)
 
 
 def unevenness(shown: Floats) -> float:
@@ -72,3 +77,12 @@ def shares(samples: float, shift: float, uneven: float, prior: float) -> Shares:
     """
     late = samples / (1 + samples * _APART * uneven)
     return Shares(trust(samples, shift, prior), trust(late, shift, prior))
+
+
+def evenness(shown: Floats) -> float:
+    """Return 1 where all classes are shown, less the fewer they are.
+
+    >>> evenness(np.array([50.0, 50.0])), round(evenness(np.array([100.0, 0.0])), 2)
+    (1.0, 0.21)
+    """
+    return 1 / (1 + _APART * unevenness(shown))

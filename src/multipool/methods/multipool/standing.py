@@ -14,7 +14,7 @@ from multipool.methods.multipool.correlation import Correlation
 from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats, effective_samples
-from multipool.methods.multipool.shares import Shares, shares, unevenness
+from multipool.methods.multipool.shares import Shares, evenness, shares, unevenness
 from multipool.ops.host import sent
 
 
@@ -43,6 +43,20 @@ class PoolStanding(PoolPasses, ABC):
     def known_trust(self, pool: int, router: Router) -> Shares:
         """Return the weight of a pool's statistics as they are."""
         return self.trusted(pool, self.accounts.counts[pool], self.accounts.shown[pool], router)
+
+    def evenness(self, pool: int) -> float:
+        """Return how far a pool shows all classes, 1, or few; 1 where there are no pools."""
+        return 1.0 if self.branch is None else evenness(self.accounts.shown[pool])
+
+    def stands_for(self, pool: int, labels: Tensor) -> Floats:
+        """Return how many images each sample of a pool's bank stands for, ``(N,)``, N in all.
+
+        The bank holds its classes, ``labels`` ``(N,)``, alike; the pool has seen some more often.
+        """
+        known = labels.clamp_min(0).cpu().numpy()  # -1: unknown
+        there = np.bincount(known, minlength=self.num_classes)[known]
+        seen = np.maximum(self.accounts.counts[pool][known], 1.0) / there
+        return np.asarray(seen * len(seen) / seen.sum())
 
     def is_young(self, pool: int, fresh: set[int]) -> bool:
         """Tell whether a pool is still brought up to date whenever it is used."""
