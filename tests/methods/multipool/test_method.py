@@ -193,26 +193,26 @@ def test_an_old_pool_moves_by_the_least_rate(make_net, stream):
     torch.testing.assert_close(method.own[0], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_an_older_pool_asks_its_bank_what_it_shows_at_every_fourth_update(make_net, stream):
+def test_an_older_pool_asks_its_bank_what_it_shows_at_every_eighth_update(make_net, stream):
     bank, options = build("fifo", 5, capacity=20), {**GROWN, "lr": 0.0}
     adapter = adapt(make_net(), memory=bank, decode="none", options=options)
     method, shown = adapter.method, []
-    batches = [x for _ in range(2) for x in stream(3)]  # all of one domain
-    for x in batches[:5]:
+    batches = [x for _ in range(3) for x in stream(3)]  # all of one domain
+    for x in batches:
         adapter(x)
         shown.append(method.accounts.shown[0].copy())
     # The images with which it began, and then the bank's.
-    assert [s.sum() for s in shown] == pytest.approx([64, 64, 64, 64, 84])
+    assert [s.sum() for s in shown] == pytest.approx([64] * 8 + [84])
     now = Before(method)
     asked = with_statistics(make_net(), now.mixed((now.share()[0], 0.0)))
     with torch.no_grad():
-        likely = asked(batches[4][-20:]).double().softmax(dim=1).numpy()
+        likely = asked(batches[8][-20:]).double().softmax(dim=1).numpy()
     # A sample stands for the images of its class, of which the bank may hold few.
     labels = bank.retrieve(None).labels.numpy()
     held = np.bincount(labels, minlength=5)
     times = np.array([method.accounts.counts[0][label] / held[label] for label in labels])
     expected = (times / times.sum() * 20) @ likely
-    assert shown[4] - shown[3] == pytest.approx(expected, abs=1e-3)
+    assert shown[8] - shown[7] == pytest.approx(expected, abs=1e-3)
 
 
 def test_merged_pools_share_statistics_by_updates_and_counts_by_sum(make_net, stream):

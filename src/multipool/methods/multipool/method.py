@@ -26,6 +26,7 @@ from multipool.methods.multipool.rules import (
     Ints,
     distinct,
     stretches,
+    trust,
 )
 from multipool.methods.multipool.shares import Shares
 from multipool.methods.multipool.standing import PoolStanding
@@ -33,7 +34,7 @@ from multipool.ops import View
 from multipool.ops.host import Arriving, sent
 from multipool.ops.padding import filled
 
-_LOOKS = 4  # updates of a pool after which its bank is asked which classes it shows
+_LOOKS = 8  # updates of a pool after which its bank is asked which classes it shows
 _ANSWER, _ASK = 0.0, 1.0  # what a pass is for
 _AT_ONCE = 8  # images after which a young pool is brought up to date
 
@@ -183,7 +184,7 @@ class MultiPool(PoolStanding):
         moved = 1.0 if fresh else self.rate(pool)
         known = np.zeros(self.num_classes) if fresh else self.accounts.counts[pool]
         guessed = known + len(rows) / self.num_classes  # as if they were of all classes
-        early = self.trusted(pool, guessed, self.accounts.shown[pool], router).early
+        early = trust(self.independent(guessed), router.shift(pool), self.config.prior)
         even = torch.full((len(rows),), 1 / len(rows), dtype=torch.float32)
         first = self._moved(images, rows, even, own, self.told(early, 0.0, moved, _ASK))
         likely = Arriving(first.detach()).wait().double().softmax(dim=1)

@@ -162,10 +162,16 @@ class PoolPasses(Method, ABC):
         """
         if self.beside_host:
             own = self.own.index_select(0, numbers[:1].long())[0]
-            late = self.lateness.index_select(0, numbers[3:].long())[0]
+            profile = self.lateness.index_select(0, numbers[3:].long())[0]
+            torch.lerp(self.home, own, numbers[1].lerp(numbers[2], profile), out=self.live)
         else:  # the same in fewer steps, for images that come alone
-            own, late = self.own[int(numbers[0])], self.lateness[int(numbers[3])]
-        torch.lerp(self.home, own, numbers[1].lerp(numbers[2], late), out=self.live)
+            pool, early, late, asks = numbers.tolist()
+            own = self.own[int(pool)]
+            if early == late:
+                torch.lerp(self.home, own, early, out=self.live)
+            else:
+                shares = numbers[1].lerp(numbers[2], self.lateness[int(asks)])
+                torch.lerp(self.home, own, shares, out=self.live)
         return tuple(self.network.run(Group(images, self.living, frozen)))
 
     @tensor_pass

@@ -35,10 +35,14 @@ class PoolStanding(PoolPasses, ABC):
 
         ``counts`` ``(L,)`` of those predicted for all its images, ``shown`` ``(L,)`` as accounted.
         """
-        samples = effective_samples(counts, self.config.likeness * self.correlation.degree)
+        samples = self.independent(counts)
         # Where classes are known to come in runs, the samples' likeness counts for it.
         uneven = (1 - self.correlation.known) * unevenness(shown)
         return shares(samples, router.shift(pool), uneven, self.config.prior)
+
+    def independent(self, counts: Floats) -> float:
+        """Return how many independent images a pool of these ``counts`` ``(L,)`` is worth."""
+        return effective_samples(counts, self.config.likeness * self.correlation.degree)
 
     def known_trust(self, pool: int, router: Router) -> Shares:
         """Return the weight of a pool's statistics as they are."""
