@@ -123,6 +123,29 @@ def test_an_interleaved_stream_takes_its_cameras_from_the_config():
     assert (np.diff(many.domain_ids) < 0).any()
 
 
+def test_the_limit_of_few_classes_counts_images_that_are_shown():
+    stream = Stream(numbered(), StreamConfig("few", shown=2, limit=24, batch_size=4))
+    assert stream.samples == 24  # 8 of each domain, though two classes have 10 of its 50
+    for d in range(3):
+        assert np.bincount(stream.labels[stream.domain_ids == d]).max() == 4  # of each class alike
+    classes = [set(stream.labels[stream.domain_ids == d].tolist()) for d in range(3)]
+    assert all(len(found) == 2 for found in classes)
+    assert len({frozenset(found) for found in classes}) > 1
+    whole = Stream(numbered(), StreamConfig("few", shown=2, batch_size=4))
+    limited = set(zip(stream.domain_ids.tolist(), stream.rows.tolist(), strict=True))
+    assert limited < set(zip(whole.domain_ids.tolist(), whole.rows.tolist(), strict=True))
+
+
+def test_few_classes_show_what_there_is_where_the_limit_is_more():
+    one = Stream(numbered(), StreamConfig("few", limit=60, batch_size=4))
+    assert one.samples == 15  # 5 images of a class in each of 3 domains
+    assert Stream(numbered(), StreamConfig("few", batch_size=4)).samples == 15
+    all_ten = Stream(numbered(), StreamConfig("few", shown=10, limit=60, batch_size=4))
+    assert sorted(all_ten.rows) == sorted(Stream(numbered(), StreamConfig("ctta", limit=60)).rows)
+    with pytest.raises(ValueError, match="shown must be a whole number of at least 1, got 0"):
+        Stream(numbered(), StreamConfig("few", shown=0))
+
+
 def test_a_gradual_stream_without_severities_is_refused():
     with pytest.raises(ValueError, match="needs severities, which numbered does not have"):
         Stream(numbered(), StreamConfig("gradual"))

@@ -7,7 +7,8 @@ batch by batch in the order of one of ``PROTOCOLS``. Data never learns which met
 from multipool.data.corruptions import COMMON, EXTRA
 from multipool.data.datasets import DATASETS, load
 from multipool.data.protocol import DataOptions, Dataset, SourceImages
-from multipool.data.stream import Batch, Stream, StreamConfig
+from multipool.data.stream import Batch, Stream
+from multipool.data.stream_config import StreamConfig
 from multipool.data.streams import PROTOCOLS
 
 __all__ = [

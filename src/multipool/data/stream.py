@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,51 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multipool.core import lookup
 from multipool.data.protocol import Dataset, Ints
-from multipool.data.streams import PROTOCOLS
-from multipool.data.subset import balanced_rows
+from multipool.data.stream_config import StreamConfig
+from multipool.data.stream_table import StreamTable
 
 # A device copy of the whole stream is made when it fits in this many bytes.
 RESIDENT_LIMIT = 8 * 2**30
-
-
-@dataclass(frozen=True)
-class StreamConfig:
-    """What is streamed and how; by default PTTA, practical test-time adaptation: classes in runs.
-
-    Args:
-        protocol: the order, a key of ``PROTOCOLS``.
-        batch_size: images of a batch.
-        gamma: Dirichlet concentration; smaller: longer runs of a class. For ``ptta``,
-            ``recurring`` and ``interleaved``, as ``slots``.
-        slots: parts of a domain; None: one a class, at most 100.
-        rounds: of a ``recurring`` stream.
-        seed: of the order and of the subset.
-        limit: N takes floor(N / domains) images of each domain: one class-balanced subset, the same
-            rows in every domain; shared among the severities of a ``gradual`` stream.
-        drop_absent: as in :func:`multipool.data.streams.ptta`.
-        cameras: streams that are woven into one (``interleaved``).
-
-    Example:
-        >>> StreamConfig("ctta", batch_size=16).gamma
-        0.1
-    """
-
-    protocol: str = "ptta"
-    batch_size: int = 64
-    gamma: float = 0.1
-    slots: int | None = None
-    rounds: int = 20
-    seed: int = 0
-    limit: int | None = None
-    drop_absent: bool = False
-    cameras: int = 4
-
-    def __post_init__(self) -> None:
-        lookup(PROTOCOLS, self.protocol, "protocol")
-        if not isinstance(self.batch_size, int) or self.batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {self.batch_size!r}")
 
 
 @dataclass(frozen=True)
@@ -110,8 +70,8 @@ class Stream:
         self.device = torch.device(device)
         self.domains = dataset.domains
         self._workers = workers
-        self._table = _Table.of(dataset, config)
-        self._order = _order(self._table, config)
+        self._table = StreamTable.of(dataset, config)
+        self._order = self._table.order(config)
         once = len(self._order) // (config.rounds if config.protocol == "recurring" else 1)
         self._once = once
         self._resident = self._upload(resident)
@@ -229,63 +189,3 @@ class Stream:
             return None
         chunks = np.array_split(np.arange(len(self._table.labels)), max(1, size // 2**28))
         return torch.cat([self._read(chunk).to(self.device) for chunk in chunks])
-
-
-@dataclass(frozen=True)
-class _Table:
-    """Every image of the stream once, domain by domain; severity 0 is the dataset's own."""
-
-    labels: Ints  # (T,)
-    domains: Ints  # (T,)
-    rows: Ints  # (T,)
-    severities: Ints  # (T,)
-
-    @classmethod
-    def of(cls, dataset: Dataset, config: StreamConfig) -> _Table:
-        levels: tuple[int, ...] = (0,)
-        if config.protocol == "gradual":
-            levels = dataset.severities
-            if not levels:
-                raise ValueError(
-                    f"a gradual stream needs severities, which {dataset.name} does not have; "
-                    "choose another protocol"
-                )
-        columns: list[Ints] = []
-        for d, domain in enumerate(dataset.domains):
-            labels = dataset.labels(domain)
-            rows = balanced_rows(
-                labels, _share(config.limit, len(dataset.domains), len(levels)), config.seed
-            )
-            for level in levels:
-                ones = np.ones(len(rows), dtype=np.int64)
-                columns.append(np.stack([labels[rows], d * ones, rows, level * ones]))
-        return cls(*np.ascontiguousarray(np.concatenate(columns, axis=1)))
-
-
-def _share(limit: int | None, domains: int, levels: int) -> int | None:
-    """Return how many rows each domain gives under ``limit``."""
-    if limit is None:
-        return None
-    share = limit // domains // levels
-    if share < 1:
-        raise ValueError(
-            f"limit must be at least {domains * levels}, one image of each of {domains} domains"
-            f"{f' at {levels} severities' if levels > 1 else ''}, got {limit}"
-        )
-    return share
-
-
-def _order(table: _Table, config: StreamConfig) -> Ints:
-    """Call the protocol with those options that it takes."""
-    protocol = PROTOCOLS[config.protocol]
-    options = {
-        "gamma": config.gamma,
-        "slots": config.slots,
-        "rounds": config.rounds,
-        "drop_absent": config.drop_absent,
-        "cameras": config.cameras,
-        "severities": table.severities,
-    }
-    taken = inspect.signature(protocol).parameters
-    chosen = {name: value for name, value in options.items() if name in taken}
-    return protocol(table.labels, table.domains, seed=config.seed, **chosen)

@@ -1,7 +1,7 @@
 """The order in which a stream shows its images: pure functions from labels and domains to indices.
 
-Every order is a numpy int64 array of positions in ``labels``. Domains are visited by ascending id,
-but for ``mixed`` and ``interleaved``.
+Every order is a numpy int64 array of positions in ``labels``, all of them but in ``few``. Domains
+are visited by ascending id, but for ``mixed`` and ``interleaved``.
 Each part of an order has a generator of its own, seeded by (seed, repetition, domain), so an order
 depends on nothing that was drawn before, and the first round of ``recurring`` is ``ptta``.
 """
@@ -9,16 +9,14 @@ depends on nothing that was drawn before, and the first round of ``recurring`` i
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
 
 from multipool.core import numpy_generator
-
-Ints = npt.NDArray[np.int64]
-
-MAX_SLOTS = 100  # the protocol's slots: one a class, at most 100
+from multipool.data.few import few
+from multipool.data.protocol import Ints
+from multipool.data.stream_checks import checked, checked_shares, integers, whole
 
 
 def ptta(
@@ -78,9 +76,9 @@ def recurring(
     >>> len(recurring([0, 1, 0, 1], [0, 0, 1, 1], rounds=3))
     12
     """
-    labels, domains = _checked(labels, domains, seed)
-    _whole("rounds", rounds, 1)
-    classes, slots = _checked_shares(labels, gamma, slots)
+    labels, domains = checked(labels, domains, seed)
+    whole("rounds", rounds, 1)
+    classes, slots = checked_shares(labels, gamma, slots)
     if drop_absent:
         classes = np.arange(len(classes))
     kept = np.isin(labels, classes)
@@ -108,7 +106,7 @@ def ctta(labels: npt.ArrayLike, domains: npt.ArrayLike, seed: int = 0) -> Ints:
     >>> ctta([0, 1, 2], [1, 0, 1])[0]
     np.int64(1)
     """
-    labels, domains = _checked(labels, domains, seed)
+    labels, domains = checked(labels, domains, seed)
     order = []
     for d in np.unique(domains).tolist():
         part = np.flatnonzero(domains == d)
@@ -134,8 +132,8 @@ def gradual(
     >>> gradual([0] * 5, [0] * 5, [2, 1, 1, 3, 2])[2]
     np.int64(3)
     """
-    labels, domains = _checked(labels, domains, seed)
-    levels = _integers("severities", severities, 1)
+    labels, domains = checked(labels, domains, seed)
+    levels = integers("severities", severities, 1)
     if len(levels) != len(labels):
         raise ValueError(
             f"severities must have one entry per label, got {len(levels)} for {len(labels)} labels"
@@ -169,7 +167,7 @@ def mixed(labels: npt.ArrayLike, domains: npt.ArrayLike, seed: int = 0) -> Ints:
     >>> sorted(mixed([0, 1, 2], [1, 0, 1]).tolist())
     [0, 1, 2]
     """
-    labels, domains = _checked(labels, domains, seed)
+    labels, domains = checked(labels, domains, seed)
     return numpy_generator(seed, "mixed").permutation(len(labels))
 
 
@@ -201,9 +199,9 @@ def interleaved(
     >>> sorted(order.tolist())
     [0, 1, 2, 3, 4, 5, 6, 7]
     """
-    labels, domains = _checked(labels, domains, seed)
-    classes, slots = _checked_shares(labels, gamma, slots)
-    _whole("cameras", cameras, 1)
+    labels, domains = checked(labels, domains, seed)
+    classes, slots = checked_shares(labels, gamma, slots)
+    whole("cameras", cameras, 1)
     rng = numpy_generator(seed, "interleaved")
     camera = rng.integers(cameras, size=len(labels))  # (N,)
     ids = np.unique(domains).tolist()
@@ -229,6 +227,7 @@ PROTOCOLS: dict[str, Callable[..., Ints]] = {
     "gradual": gradual,
     "mixed": mixed,
     "interleaved": interleaved,
+    "few": few,
 }
 
 
@@ -252,40 +251,3 @@ def _correlated(
     )
     slot = np.searchsorted(edges.ravel(), rank + kind * width, side="right") - kind * (slots - 1)
     return by_class[np.lexsort((rank, turns[slot, kind], slot))]
-
-
-def _checked(labels: npt.ArrayLike, domains: npt.ArrayLike, seed: int) -> tuple[Ints, Ints]:
-    labels, domains = _integers("labels", labels, 0), _integers("domains", domains, 0)
-    if len(labels) != len(domains):
-        raise ValueError(
-            "labels and domains must have the same length, "
-            f"got {len(labels)} labels and {len(domains)} domains"
-        )
-    _whole("seed", seed, 0)
-    return labels, domains
-
-
-def _checked_shares(labels: Ints, gamma: float, slots: int | None) -> tuple[Ints, int]:
-    """Return the classes present and the number of slots, after checking how they are shared."""
-    if not isinstance(gamma, Real) or not 0 < gamma < float("inf"):
-        raise ValueError(f"gamma must be a finite number above 0, got {gamma!r}")
-    classes = np.unique(labels)
-    slots = min(len(classes), MAX_SLOTS) if slots is None else slots
-    _whole("slots", slots, 1)
-    return classes, slots
-
-
-def _integers(what: str, values: npt.ArrayLike, least: int) -> Ints:
-    array = np.asarray(values)
-    if array.ndim != 1 or len(array) == 0:
-        raise ValueError(f"{what} must be a non-empty list of numbers, got shape {array.shape}")
-    if not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"{what} must be whole numbers, got {array.dtype}")
-    if array.min() < least:
-        raise ValueError(f"{what} must be at least {least}, got {array.min()}")
-    return array.astype(np.int64)
-
-
-def _whole(what: str, value: object, least: int) -> None:
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{what} must be a whole number of at least {least}, got {value!r}")

@@ -65,6 +65,14 @@ def test_settings_go_through_json_and_back():
         Experiment.from_settings({"colour": 1})
 
 
+def test_the_classes_shown_are_a_setting_of_streams_of_few_alone():
+    assert "shown" not in Experiment(shown=3).settings()  # older results stay valid
+    assert Experiment(protocol="few", shown=3).settings()["shown"] == 3
+    assert Experiment(protocol="few", shown=3).stream().shown == 3
+    with pytest.raises(ValueError, match="shown must be a whole number of at least 1, got 0"):
+        Experiment(protocol="few", shown=0)
+
+
 def test_settings_hold_every_hyperparameter():
     options = Experiment(method="rotta", options={"lr": 5}).settings()["options"]
     fields = {f.name for f in dataclasses.fields(METHODS["rotta"].Config)}

@@ -17,6 +17,7 @@ from multipool.bench.run.rerun import command
         Experiment(method="petta", memory="mcm", source="train", options={"pull": 2.5}),
         Experiment(memory="mcm+", memory_options={"capacity": 32}, guard=True, compile=True),
         Experiment(protocol="recurring", rounds=4, domains=("fog", "snow"), batch_size=16),
+        Experiment(protocol="few", shown=3, limit=60),
         Experiment(dataset="imagenet-c", method="petta", weights="shapes-wrn10-1"),
     ],
 )

@@ -23,6 +23,7 @@ CONTEXT = (
     "batch_size",
     "gamma",
     "rounds",
+    "shown",
     "data_dir",
 )
 _OWN = ("method", "memory", "seed", "options", "memory_options", "source", "device")

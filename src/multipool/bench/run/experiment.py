@@ -84,6 +84,7 @@ class Experiment:
     batch_size: int = _setting(64, "Images in a batch.", "N", least=1)
     gamma: float = _setting(0.1, "Dirichlet concentration; smaller: more correlated.", "G")
     rounds: int = _setting(20, "Repetitions of a recurring stream.", "R", least=1)
+    shown: int = _setting(1, "Classes that each domain of a few stream shows.", "N", least=1)
     seed: int = _setting(0, "Seed of everything random.", "N", least=0)
     device: str = _setting("auto", "auto, cpu, cuda or cuda:N; auto: a GPU if there is.")
     guard: bool = _setting(False, "Undo what breaks the model.", "")
@@ -92,7 +93,10 @@ class Experiment:
         f"What --guard goes back to when predictions collapse: {' or '.join(FALLBACKS)}.",
     )
     limit: int | None = _setting(
-        None, "At most N images in all, the same ones in every domain.", "N", least=1
+        None,
+        "At most N images in all, the same ones in every domain; of few classes, images of these.",
+        "N",
+        least=1,
     )
     source: str | None = _setting(
         None,
@@ -189,6 +193,8 @@ class Experiment:
             del values["decode"]
         if not self.guard:
             del values["fallback"]
+        if self.protocol != "few":
+            del values["shown"]
         for name in ("size", "classes"):
             if values[name] is None:
                 del values[name]
