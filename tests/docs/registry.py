@@ -14,6 +14,7 @@ import left_out
 import recurring
 import regrets
 import routing
+import small
 import speeds
 import streams
 
@@ -33,6 +34,13 @@ _BY_SHARE = "share of layers with the batch's statistics | none"
 TABLES: dict[Key, Callable[[], Expected]] = {
     (FOUND, "What the paper's memory brings", " | source"): streams.short_and_whole,
     (FOUND, "One default for every stream", "method | regret, mean"): regrets.regrets,
+    **{
+        ("docs/compare.md", heading, "method | ptta"): partial(small.regrets, decoded)
+        for heading, decoded in (
+            ("The decoder on for all methods", True),
+            ("The decoder off for all, from the same runs", False),
+        )
+    },
     **{
         ("docs/compare.md", f"{how}, {name}", " | ptta"): partial(
             regrets.errors,

@@ -23,6 +23,11 @@ def test_an_experiment_has_what_the_kind_says():
     assert kind.images == 480
 
 
+def test_few_classes_reach_the_experiment():
+    made = replace(SHAPES, protocol="few", shown=5).experiment(Entrant("bn"), 0)
+    assert (made.protocol, made.shown, made.limit) == ("few", 5, 120)
+
+
 def test_all_corruptions_are_the_papers_stream():
     assert replace(SHAPES, domains=15).experiment(Entrant("bn"), 0).domains is None
 
@@ -40,5 +45,8 @@ def test_a_kind_is_described_in_words():
     assert SHAPES.describe() == "ptta, gamma 0.1, 3 domains of 40 images, batches of 64"
     mixed = replace(SHAPES, protocol="mixed", batch=1)
     assert mixed.describe() == "mixed, 3 domains of 40 images, one image at a time"
+    few = replace(SHAPES, protocol="few", shown=2)
+    assert few.describe() == "few, 2 classes a domain, 3 domains of 40 images, batches of 64"
+    assert "few, 1 class a domain, 3" in replace(few, shown=1).describe()
     again = replace(SHAPES, protocol="recurring", rounds=20)
     assert "gamma 0.1, 20 rounds" in again.describe()

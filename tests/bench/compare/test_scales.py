@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from multipool.bench.compare.entrant import Entrant
 from multipool.bench.compare.scales import SCALES, choose
-from multipool.data import DATASETS, PROTOCOLS
+from multipool.data import DATASETS, PROTOCOLS, Stream, load
 from multipool.methods import METHODS
 from multipool.models import SHIPPED
 
@@ -32,6 +33,20 @@ def test_the_full_scale_has_every_kind_that_was_promised():
     assert all(kind.domains == 15 for kind in kinds)
     assert SCALES["full"].seeds == (0, 1, 2)
     assert {*METHODS, "tent:loss=come"} <= set(SCALES["full"].methods)
+
+
+def test_every_scale_has_streams_of_few_classes_as_long_as_there_are_images():
+    found = {(k.dataset, k.shown): k.length for k in SCALES["full"].kinds if k.protocol == "few"}
+    ten = {("cifar10-c", shown): 1000 for shown in (1, 2, 5)}
+    assert found == {**ten, **{("cifar100-c", shown): 100 * shown for shown in (1, 2, 5)}}
+    found = {(k.dataset, k.shown): k.length for k in SCALES["subset"].kinds if k.protocol == "few"}
+    ten = {("cifar10-c", shown): 250 for shown in (1, 2, 5)}
+    lengths = {1: 100, 2: 200, 5: 250}
+    assert found == {**ten, **{("cifar100-c", shown): n for shown, n in lengths.items()}}
+    for kind in (kind for kind in SCALES["small"].kinds if kind.protocol == "few"):
+        stream = Stream(load("shapes-c"), kind.experiment(Entrant("bn"), 0).stream())
+        assert stream.samples == kind.images == 15 * 20 * kind.shown
+        assert kind.name == f"few-{kind.shown}"
 
 
 def test_the_small_scale_needs_no_files():

@@ -28,6 +28,7 @@ class Kind:
     batch: int = 64
     rounds: int = 1
     domains: int = len(COMMON)
+    shown: int = 1  # classes of each domain, of a stream of few
 
     @property
     def column(self) -> str:
@@ -52,6 +53,8 @@ class Kind:
         parts = [self.protocol]
         if self.protocol in ("ptta", "recurring", "interleaved"):
             parts.append(f"gamma {self.gamma:g}")
+        if self.protocol == "few":
+            parts.append(f"{self.shown} class{'es' if self.shown > 1 else ''} a domain")
         if self.rounds > 1:
             parts.append(f"{self.rounds} rounds")
         many = f"batches of {self.batch}" if self.batch > 1 else "one image at a time"
@@ -78,6 +81,7 @@ class Kind:
             batch_size=self.batch,
             gamma=self.gamma,
             rounds=self.rounds,
+            shown=self.shown,
             seed=seed,
             device=device,
             limit=self.length * self.domains,

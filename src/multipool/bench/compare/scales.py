@@ -31,11 +31,12 @@ class Scale:
         return [Entrant.parse(word) for word in self.methods]
 
 
-def around(base: Kind, short: int, long: int, rounds: int) -> tuple[Kind, ...]:
+def around(base: Kind, short: int, long: int, rounds: int, each: int) -> tuple[Kind, ...]:
     """Return ``base`` and the streams that differ from it in one thing each.
 
     ``short`` and ``long`` are other lengths of a domain; small batches and many rounds take many
-    steps, so they have short domains.
+    steps, so they have short domains. ``each`` is how many images a class has in a domain, so that
+    few classes may have no more than some of ``base.length``.
     """
     return (
         base,
@@ -52,7 +53,13 @@ def around(base: Kind, short: int, long: int, rounds: int) -> tuple[Kind, ...]:
         replace(base, name="batch-4", batch=4, length=short),
         replace(base, name="batch-16", batch=16),
         replace(base, name="batch-200", batch=200),
+        *(_few(base, shown, each) for shown in (1, 2, 5)),
     )
+
+
+def _few(base: Kind, shown: int, each: int) -> Kind:
+    length = min(base.length, shown * each)
+    return replace(base, name=f"few-{shown}", protocol="few", shown=shown, length=length)
 
 
 _SHAPES = Kind("ptta", "shapes-c", "wrn10-1", length=300, domains=5)
@@ -72,14 +79,17 @@ _SMALL = (
     replace(_SHAPES, name="mixed", protocol="mixed"),
     replace(_SHAPES, name="interleaved", protocol="interleaved"),
     replace(_SHAPES, name="batch-1", batch=1, length=20),
+    # Twenty images a class: one class is one small batch of each corruption.
+    replace(_few(_SHAPES, 1, 20), domains=15, batch=20),
+    replace(_few(_SHAPES, 5, 20), domains=15),
 )
 _SUBSET = (
-    *around(replace(_CIFAR10, length=250), 50, 1000, 5),
-    *around(replace(_CIFAR100, length=250), 50, 1000, 5),
+    *around(replace(_CIFAR10, length=250), 50, 1000, 5, 1000),
+    *around(replace(_CIFAR100, length=250), 50, 1000, 5, 100),
 )
 _FULL = (
-    *around(_CIFAR10, 250, 10_000, 20),
-    *around(_CIFAR100, 250, 10_000, 20),
+    *around(_CIFAR10, 250, 10_000, 20, 1000),
+    *around(_CIFAR100, 250, 10_000, 20, 100),
     *(_WIDE, replace(_WIDE, name="ctta", protocol="ctta")),
     *(_RESNEXT, replace(_RESNEXT, name="domains-10000", length=10_000)),
     replace(_RESNEXT, name="ctta", protocol="ctta"),
