@@ -82,14 +82,15 @@ class Before:
     def share(self, more=0.0, shown=0.0):
         """Return the trust, by hand, of what was known and ``more``, after the batch was routed."""
         config, method = self.method.config, self.method
-        samples = effective_samples(self.counts + more, config.likeness * self.degree)
+        alike, counts = config.likeness * self.degree, self.counts + more
+        samples, late = (effective_samples(counts, part * alike) for part in (0.2, 1.0))
         centre = method.router.centres[self.pool] @ method.router._whitener()
         shift = (centre**2).mean() - 1 / method.router.weights[self.pool]
         shift = shift if method.router.covariance.any() else 1.0
-        seen, late = self.shown + shown, samples
+        seen = self.shown + shown
         if seen.sum() > 0:  # in late layers classes shown unevenly are an error of their own
             uneven = ((seen / seen.sum()) ** 2).sum() - 1.5 / 5 - 1 / seen.sum()
-            late = 1 / (1 / samples + 16 * (1 - self.known) * max(0, uneven))
+            late = 1 / (1 / late + 16 * (1 - self.known) * max(0, uneven))
         return trust(samples, shift, config.prior), trust(late, shift, config.prior)
 
     def mixed(self, share=None):

@@ -11,6 +11,7 @@ from multipool.methods.multipool.rules import trust
 from multipool.methods.multipool.shares import (
     Shares,
     evenness,
+    independent,
     lateness,
     shares,
     unevenness,
@@ -62,16 +63,22 @@ def test_images_drawn_from_all_classes_are_not_uneven_however_few():
 
 def test_late_layers_are_trusted_by_one_over_n_and_what_classes_bring():
     samples, shift, uneven, prior = 40.0, 0.5, 0.1, 16.0
-    found = shares(samples, shift, uneven, prior)
+    found = shares(Shares(samples, samples), shift, uneven, prior)
     assert found.early == pytest.approx(shift / (shift + prior / samples))
     assert found.late == pytest.approx(shift / (shift + prior * (1 / samples + 16 * uneven)))
 
 
 @given(st.floats(0, 1000), st.floats(0, 5), st.floats(0, 1))
 def test_late_layers_are_never_trusted_more_and_the_same_where_all_classes_are_shown(n, s, u):
-    found = shares(n, s, u, 16.0)
+    found = shares(Shares(n, n), s, u, 16.0)
     assert 0 <= found.late <= found.early == trust(n, s, 16.0)
-    assert shares(n, s, 0.0, 16.0) == (found.early, found.early)
+    assert shares(Shares(n, n), s, 0.0, 16.0) == (found.early, found.early)
+
+
+def test_samples_of_one_class_are_less_alike_in_early_layers():
+    counts = np.array([40.0, 40.0, 0.0])  # 39 others of the class in each
+    assert independent(counts, 0.5) == pytest.approx((80 / (1 + 39 * 0.1), 80 / (1 + 39 * 0.5)))
+    assert independent(counts, 0.0) == (80.0, 80.0)
 
 
 def test_steps_are_shorter_the_fewer_classes_are_shown():

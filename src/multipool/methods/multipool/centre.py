@@ -1,8 +1,11 @@
 """The centre of a stream's features, each class counting the same, as far as all are seen.
 
-The last layer is linear, so W (h - mu) + b = z - W mu: the centre is kept as W mu, as in NEO. After
-a LayerNorm features lie around the origin; what a stream moves their centre by is its shift. Where
-it shows few classes their mean is no centre, and nothing is taken off.
+The last layer is linear, so W (h - mu) + b = z - W mu: the centre is kept as W mu, as in NEO. Over
+its own classes, each counting the same, a model's logits are about alike; what a stream moves them
+by is its shift. Where it shows few classes their mean is no centre, and nothing is taken off.
+
+Several memories are kept. A short one knows the last domain best, but where classes come in runs
+it has seen few of them: the shortest decides that has seen about as many as any.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_MEMORY, _EACH = 500, 5  # images that are remembered, or so many of each class if that is more
+_MEMORIES = (500.0, 1000.0, 2000.0, 4000.0, 8000.0)  # images of 100 classes or fewer; else more
+_ALL = 0.7  # of the way from the least share of the classes to all: there the centre counts fully
+_ENOUGH = 0.95  # of the classes seen by any memory, with which one is taken before longer ones
 _FIRST = 16.0  # images that not knowing the centre is worth
 
 
@@ -24,35 +29,37 @@ class Centre:
 
     def __init__(self, bias: Tensor, least: float) -> None:
         self._bias, self._least = bias.double(), least
-        self._keep = 1 - 1 / max(_MEMORY, _EACH * len(bias))
-        nothing = torch.zeros_like(self._bias)
+        lengths = self._bias.new_tensor(_MEMORIES)[:, None] * max(1.0, len(bias) / 100)
+        self._keep = 1 - 1 / lengths  # (M, 1)
+        nothing = self._bias.new_zeros(len(lengths), len(bias))
         # Images of each predicted class; the weighted sum of W h; that of weights, and of images.
-        sums = self._bias.new_zeros(2)
+        sums = self._bias.new_zeros(len(lengths), 2)
         self.state = {"counts": nothing.clone(), "total": nothing.clone(), "sums": sums}
 
     def moved(self, logits: Tensor) -> dict[str, Tensor]:
         """Return the state after a batch of logits ``(B, L)``; it is not kept."""
         labels, old = logits.argmax(dim=1), self.state
         keep = self._keep ** len(logits)
-        one = torch.ones(len(logits), dtype=self._bias.dtype, device=logits.device)
-        counts = (old["counts"] * keep).index_add(0, labels, one)
-        rarity = 1 / counts[labels]  # (B,)
+        ones = keep.new_ones(len(keep), len(logits))
+        counts = (old["counts"] * keep).index_add(1, labels, ones)  # (M, L)
+        rarity = 1 / counts[:, labels]  # (M, B)
         total = old["total"] * keep + rarity @ (logits.double() - self._bias)
-        sums = old["sums"] * keep + torch.stack([rarity.sum(), one.sum()])
+        sums = old["sums"] * keep + torch.stack([rarity.sum(dim=1), ones.sum(dim=1)], dim=1)
         return {"counts": counts, "total": total, "sums": sums}
 
     def shift(self, state: dict[str, Tensor]) -> Tensor:
-        """Return what is taken off all logits, ``(L,)``: w W mu.
+        """Return what is taken off all logits, ``(L,)``: w W mu, of one memory.
 
-        w = n / (n + 16) (e^H / L - s) / (1 - s), at least 0; n images, H the entropy of the
-        predicted classes, s the least share of the classes: none below it, all of W mu if all L
-        are seen alike.
+        w = n / (n + 16) min(1, (e^H / L - s) / (0.7 (1 - s))), at least 0; n images, H the entropy
+        of the predicted classes, s the least share of the classes: nothing below it.
         """
-        share = state["counts"] / state["counts"].sum()
-        seen = torch.special.entr(share).sum().exp() / len(share)
-        weight, images = state["sums"]
-        gate = ((seen - self._least) / (1 - self._least)).clamp_min(0) * images / (images + _FIRST)
-        return gate * state["total"] / weight
+        share = state["counts"] / state["counts"].sum(dim=1, keepdim=True)
+        seen = torch.special.entr(share).sum(dim=1).exp() / share.shape[1]  # (M,)
+        gate = ((seen - self._least) / (_ALL * (1 - self._least))).clamp(0, 1)
+        chosen = (seen >= _ENOUGH * seen.max()).byte().argmax(dim=0)  # the first such
+        weight, images = state["sums"].unbind(dim=1)
+        shifts = (gate * images / (images + _FIRST) / weight)[:, None] * state["total"]
+        return shifts.index_select(0, chosen[None])[0]
 
     def take(self, state: dict[str, Tensor]) -> Tensor:
         """Keep a state; return how far the sum has moved."""

@@ -17,7 +17,7 @@ class MultiPoolConfig:
     depth: float = 0.4  # of the normalisation layer that describes images, 0 the first, 1 the last
     width: int = 96  # numbers that describe an image
     prior: float = 16.0  # samples that the source's statistics are worth, at a distance of 1
-    likeness: float = 0.6  # correlation of samples of one class, where they come in runs
+    likeness: float = 0.9  # correlation of samples of one class in late layers, where it has runs
     rate: float = 0.05  # least share of the bank in each statistics update
     young: int = 512  # samples below which a pool is updated whenever it is used
     update_every: int = 256  # samples between two updates of an older pool
@@ -25,7 +25,7 @@ class MultiPoolConfig:
     lr: float = 0.004  # of learning by gradients where the stream is in random order; 0: none
     learn_until: int = 1024  # samples of a pool that are learned from, its first
     lr_without: float = 0.0003  # in place of lr for a model without BatchNorm, which has no pools
-    centre: float = 0.4  # share of the classes that such a model's stream shows; 1: not centred
+    centre: float = 0.5  # share of the classes that such a model's stream shows; 1: not centred
 
     def __post_init__(self) -> None:
         least = {"most": 1, "width": 1, "samples": 2, "update_every": 1, "young": 0, "lr": 0}

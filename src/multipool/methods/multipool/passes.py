@@ -76,9 +76,8 @@ class PoolPasses(Method, ABC):
         return longer * config.lr_without
 
     def _new_centre(self) -> Centre | None:
-        """Return the centre of a model that ends with LayerNorm and a linear layer; else None."""
-        # After a ReLU features do not lie around the origin.
-        if self.config.centre == 1 or self.network.kinds[-1:] != ["LayerNorm"]:
+        """Return the centre of a model that ends with a linear layer; else None."""
+        if self.config.centre == 1:
             return None
         try:
             origin = torch.zeros(

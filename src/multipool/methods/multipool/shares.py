@@ -17,16 +17,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multipool.methods.multipool.rules import Floats, trust
+from multipool.methods.multipool.rules import Floats, effective_samples, trust
 
 _ANSWERED = (0.4, 0.8)  # share of the depth that counts as early, and from which on as late
 _ASKED = (0.7, 1.0)  # the same where a pool is asked which classes it shows
 _FAVOUR = 0.5  # of 1/L: so uneven are the answers of any model
+_EARLY = 0.2  # of a class's samples' likeness: what early layers have of it
 _APART = 16.0  # squared distance of two classes in late layers, as that of domains is measured
 
 
 class Shares(NamedTuple):
-    """Weights of a pool's own statistics, 0 to 1; layers between early and late have some of both.
+    """A number for early layers and one for late ones; layers between have some of both.
+
+    Mostly the weight of a pool's own statistics, 0 to 1.
 
     >>> Shares(0.9, 0.1).mean(0.25)
     0.7
@@ -69,14 +72,25 @@ def unevenness(shown: Floats) -> float:
     return max(0.0, alike - (1 + _FAVOUR) / len(shown) - 1 / images)
 
 
-def shares(samples: float, shift: float, uneven: float, prior: float) -> Shares:
+def independent(counts: Floats, likeness: float) -> Shares:
+    """Return how many independent samples classes of these ``counts`` ``(L,)`` are worth.
+
+    Samples of one class have a correlation of ``likeness`` in late layers, a fifth in early ones.
+
+    >>> independent(np.array([10.0, 0.0]), 1.0)
+    Shares(early=3.57142857142857, late=1.0)
+    """
+    return Shares(effective_samples(counts, _EARLY * likeness), effective_samples(counts, likeness))
+
+
+def shares(samples: Shares, shift: float, uneven: float, prior: float) -> Shares:
     """Return how far a pool is trusted.
 
     Its statistics err by 1/n, n its independent ``samples``; in late layers also by the ``uneven``
     part of the classes it shows, times how far classes lie apart there.
     """
-    late = samples / (1 + samples * _APART * uneven)
-    return Shares(trust(samples, shift, prior), trust(late, shift, prior))
+    late = samples.late / (1 + samples.late * _APART * uneven)
+    return Shares(trust(samples.early, shift, prior), trust(late, shift, prior))
 
 
 def evenness(shown: Floats) -> float:

@@ -13,8 +13,14 @@ from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.correlation import Correlation
 from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.router import Router
-from multipool.methods.multipool.rules import Floats, effective_samples
-from multipool.methods.multipool.shares import Shares, evenness, shares, unevenness
+from multipool.methods.multipool.rules import Floats
+from multipool.methods.multipool.shares import (
+    Shares,
+    evenness,
+    independent,
+    shares,
+    unevenness,
+)
 from multipool.ops.host import sent
 
 
@@ -40,9 +46,9 @@ class PoolStanding(PoolPasses, ABC):
         uneven = (1 - self.correlation.known) * unevenness(shown)
         return shares(samples, router.shift(pool), uneven, self.config.prior)
 
-    def independent(self, counts: Floats) -> float:
+    def independent(self, counts: Floats) -> Shares:
         """Return how many independent images a pool of these ``counts`` ``(L,)`` is worth."""
-        return effective_samples(counts, self.config.likeness * self.correlation.degree)
+        return independent(counts, self.config.likeness * self.correlation.degree)
 
     def known_trust(self, pool: int, router: Router) -> Shares:
         """Return the weight of a pool's statistics as they are."""
