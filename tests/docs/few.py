@@ -14,18 +14,28 @@ _NAMES = ("ImageNet, Gaussian noise", "ImageNet, JPEG", "ImageNet, contrast")
 
 
 def shown() -> Cells:
-    """Return the mean error over 15 corruptions by how many of ten classes a stream shows."""
+    """Return draws, and mean error over them and 15 corruptions, by how many classes are shown."""
     found: Cells = {}
-    for count in ("1", "2", "5", "10"):
-        found[count] = []
-        for method in ("source", "bn", "multipool", "multipool before"):
-            errors = [
-                float(row["error"])
-                for row in load("few-classes")
-                if (row["dataset"], row["shown"], row["method"]) == ("cifar10-c", count, method)
+    for count, draws in (("1", 3), ("2", 3), ("5", 1)):
+        found[count] = [[float(draws)]]
+        for method in ("source", "bn", "multipool"):
+            rows = [
+                (row["shown"], row["method"], float(row["error"])) for row in load("few-classes")
             ]
-            assert len(errors) in (0, 15)
-            found[count].append([mean(errors)] if errors else None)
+            errors = [error for *key, error in rows if key == [count, method]]
+            assert len(errors) == draws
+            found[count].append([mean(errors)])
+    return found
+
+
+def compared() -> Cells:
+    """Return undecoded and decoded errors of methods on the comparison's streams of few classes."""
+    places = [(d, f"few-{n}") for d in ("cifar10-c", "cifar100-c") for n in (1, 2, 5)]
+    found: Cells = {}
+    for row in load("compare/few"):
+        cells = found.setdefault(row["method"], [None] * len(places))
+        both = [float(row["undecoded_error"]), float(row["error"])]
+        cells[places.index((row["dataset"], row["kind"]))] = both
     return found
 
 

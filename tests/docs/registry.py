@@ -131,7 +131,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     ("docs/notebook/pools.md", _STEPS, " | C10, random"): routing.long_steps,
     ("docs/notebook/pools.md", "Few classes", " | one of ten classes, batches of 64"): routing.few,
     ("docs/notebook/pools.md", "Few classes", _BY_SHARE): few.layers,
-    ("docs/multipool.md", "Few classes", "classes shown | source"): few.shown,
+    ("docs/multipool.md", "Few classes", "classes shown | draws of classes"): few.shown,
     (RESULTS, "Every method", "method | CIFAR-10-C"): streams.every_method,
     (RESULTS, _ABLATIONS, "table 2, against PeTTA (56.84) | ours"): ablations.table2,
     (RESULTS, _ABLATIONS, "table 3, against threshold 0.3 (53.90) | ours"): ablations.table3,
