@@ -7,6 +7,8 @@ import torch
 from multipool.methods.multipool.accounts import Accounts
 from multipool.methods.multipool.events import Event
 
+MORE = np.array([0, 512.0, 0, 0, 0, 512])  # surely of one class
+
 
 @pytest.fixture
 def accounts():
@@ -15,8 +17,8 @@ def accounts():
     found.add(0, np.array([0, 0, 3]))
     found.add(1, np.array([2, -1]))
     found.updates[:2] = 5, 7
-    found.show(0, np.array([1.5, 0, 0.5, 1]))
-    found.show(1, np.array([0, 0, 1.0, 0]))
+    found.show(0, np.array([1.5, 0, 0.5, 1, 0.7, 2.5]))
+    found.show(1, np.array([0, 0, 1.0, 0, 0, 1]))
     return found
 
 
@@ -30,7 +32,7 @@ def test_merged_pools_are_added_and_the_other_is_closed(accounts):
     assert accounts.counts.tolist() == [[0, 0, 0, 0], [2, 0, 1, 1], [0, 0, 0, 0]]
     assert accounts.waiting.tolist() == [0, 5, 0]
     assert accounts.updates.tolist() == [0, 12, 0]
-    assert accounts.shown.tolist() == [[0, 0, 0, 0], [1.5, 0, 1.5, 1], [0, 0, 0, 0]]
+    assert accounts.shown.tolist() == [[0] * 6, [1.5, 0, 1.5, 1, 0.7, 3.5], [0] * 6]
 
 
 def test_a_new_pool_starts_from_nothing_and_a_split_one_twice_so(accounts):
@@ -45,17 +47,17 @@ def test_a_new_pool_starts_from_nothing_and_a_split_one_twice_so(accounts):
 
 
 def test_what_a_pool_shows_is_that_of_its_last_images(accounts):
-    accounts.show(2, np.array([512.0, 0, 0, 0]))
-    assert accounts.with_these(2, np.array([0, 512.0, 0, 0])).tolist() == [256, 256, 0, 0]
-    assert accounts.shown[2].tolist() == [512, 0, 0, 0]  # asked only
+    accounts.show(2, np.array([512.0, 0, 0, 0, 100, 512]))
+    assert accounts.with_these(2, MORE).tolist() == [256, 256, 0, 0, 50, 512]
+    assert accounts.shown[2].tolist() == [512, 0, 0, 0, 100, 512]  # asked only
     for _ in range(8):
-        accounts.show(2, np.array([0, 512.0, 0, 0]))
-    assert accounts.shown[2] == pytest.approx([2, 510, 0, 0])
+        accounts.show(2, MORE)
+    assert accounts.shown[2] == pytest.approx([2, 510, 0, 0, 100 / 256, 512])
 
 
 def test_answers_that_are_no_numbers_show_nothing(accounts):
     before = accounts.shown.copy()
-    accounts.show(0, np.array([1.0, np.nan, 0, 0]))
+    accounts.show(0, np.array([1.0, np.nan, 0, 0, 0, 1]))
     assert np.array_equal(accounts.shown, before)
 
 
@@ -82,9 +84,9 @@ def test_saved_and_loaded(accounts):
     saved = accounts.state_dict()
     assert all(torch.equal(saved[k], v) for k, v in other.state_dict().items())
     accounts.add(0, np.array([1]))
-    accounts.show(0, np.array([1.0, 0, 0, 0]))
+    accounts.show(0, np.array([1.0, 0, 0, 0, 0, 1]))
     assert saved["counts"].sum() == other.counts.sum() == 4  # both are copies
-    assert saved["shown"].sum() == other.shown.sum() == 4
+    assert saved["shown"][:, :4].sum() == other.shown[:, :4].sum() == 4
 
 
 @pytest.mark.parametrize("name", ["counts", "updates", "waiting", "events"])

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from multipool.memory import build
 from multipool.methods import adapt, load
 from multipool.methods.multipool.rules import effective_samples, trust
+from multipool.methods.multipool.shares import shown, unevenness
 from multipool.ops import Network
 
 GROWN = {"young": 0, "update_every": 32}  # no pool is young: no image moves its own statistics
@@ -82,15 +83,13 @@ class Before:
     def share(self, more=0.0, shown=0.0):
         """Return the trust, by hand, of what was known and ``more``, after the batch was routed."""
         config, method = self.method.config, self.method
-        alike, counts = config.likeness * self.degree, self.counts + more
-        samples, late = (effective_samples(counts, part * alike) for part in (0.2, 1.0))
+        samples = effective_samples(self.counts + more, config.likeness * self.degree)
         centre = method.router.centres[self.pool] @ method.router._whitener()
         shift = (centre**2).mean() - 1 / method.router.weights[self.pool]
         shift = shift if method.router.covariance.any() else 1.0
         seen = self.shown + shown
-        if seen.sum() > 0:  # in late layers classes shown unevenly are an error of their own
-            uneven = ((seen / seen.sum()) ** 2).sum() - 1.5 / 5 - 1 / seen.sum()
-            late = 1 / (1 / late + 16 * (1 - self.known) * max(0, uneven))
+        # In late layers classes shown unevenly are an error of their own.
+        late = 1 / (1 / samples + 16 * (1 - self.known) * unevenness(seen))
         return trust(samples, shift, config.prior), trust(late, shift, config.prior)
 
     def mixed(self, share=None):
@@ -147,7 +146,7 @@ def test_a_young_pool_answers_with_statistics_that_the_batch_has_moved(make_net,
         counts = torch.bincount(labels, minlength=5)
         # Every class counts the same in a correlated stream, every image in another.
         weights = (1 / counts[labels].float()) ** before.degree
-        share = before.share(counts.double().numpy(), likely.sum(dim=0).numpy())
+        share = before.share(counts.double().numpy(), shown(likely.numpy()).sum(axis=0))
         expected, _ = literally(net, x, before.own, rate, weights / weights.sum(), share)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
@@ -203,7 +202,7 @@ def test_an_older_pool_asks_its_bank_what_it_shows_at_every_eighth_update(make_n
         adapter(x)
         shown.append(method.accounts.shown[0].copy())
     # The images with which it began, and then the bank's.
-    assert [s.sum() for s in shown] == pytest.approx([64] * 8 + [84])
+    assert [s[:5].sum() for s in shown] == pytest.approx([64] * 8 + [84])
     now = Before(method)
     asked = with_statistics(make_net(), now.mixed((now.share()[0], 0.0)))
     with torch.no_grad():
@@ -212,7 +211,8 @@ def test_an_older_pool_asks_its_bank_what_it_shows_at_every_eighth_update(make_n
     labels = bank.retrieve(None).labels.numpy()
     held = np.bincount(labels, minlength=5)
     times = np.array([method.accounts.counts[0][label] / held[label] for label in labels])
-    expected = (times / times.sum() * 20) @ likely
+    doubt, squares = -(likely * np.log(likely)).sum(axis=1), (likely**2).sum(axis=1)
+    expected = (times / times.sum() * 20) @ np.column_stack([likely, doubt, squares])
     assert shown[8] - shown[7] == pytest.approx(expected, abs=1e-3)
 
 

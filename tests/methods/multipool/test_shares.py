@@ -5,19 +5,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from multipool.methods.multipool.rules import trust
 from multipool.methods.multipool.shares import (
-    Shares,
     evenness,
-    independent,
     lateness,
     shares,
+    shown,
     unevenness,
 )
-
-COUNTS = arrays.arrays(np.float64, 10, elements=st.integers(0, 100).map(float))
 
 
 def test_layers_become_late_between_two_fifths_and_four_fifths_of_the_depth():
@@ -31,63 +27,78 @@ def test_the_first_layer_is_early(layers):
     assert not lateness(layers)[:, 0].any()
 
 
-@pytest.mark.parametrize(
-    ("shown", "expected"),
-    [
-        ([0, 0, 0, 0], 0.0),  # nothing was seen
-        ([25, 25, 25, 25], 0.0),
-        ([100, 0, 0, 0], 1 - 1.5 / 4 - 0.01),
-        ([50, 50, 0, 0], 0.5 - 1.5 / 4 - 0.01),
-        ([1, 0, 0, 0], 0.0),  # one image says nothing about the others
-    ],
-)
-def test_unevenness_by_hand(shown, expected):
-    assert unevenness(np.array(shown, dtype=np.float64)) == pytest.approx(expected)
+def told(labels, classes=10, sure=1.0):
+    """Return what images of these labels show, answered with this certainty."""
+    rest = (1 - sure) / (classes - 1)
+    answers = np.full((len(labels), classes), rest) + (sure - rest) * np.eye(classes)[labels]
+    return shown(answers).sum(axis=0)
 
 
-@given(COUNTS)
-def test_unevenness_does_not_ask_which_class(counts):
-    assert 0 <= unevenness(counts) <= 1
-    assert unevenness(counts) == pytest.approx(unevenness(counts[::-1]))
+def literally(answers):
+    """Return the unevenness by pairs of different images, and by the information in answers."""
+    n, classes = answers.shape
+    pairs = [answers[i] @ answers[j] for i in range(n) for j in range(n) if i != j]
+    squares = np.mean([q @ q for q in answers])
+    margin = 0.5 + 2 * np.sqrt(2 * classes) * squares / n
+    told = np.clip(classes * np.mean(pairs) - 1 - margin, 0, 1)
+    mean = answers.mean(axis=0)
+    information = np.mean([(q * np.log(q / mean)).sum() for q in answers])
+    return told * max(0, np.exp(-information) - 1 / classes)
 
 
-def test_images_drawn_from_all_classes_are_not_uneven_however_few():
+@given(st.integers(2, 20), st.integers(2, 6), st.floats(0, 3), st.integers(0, 2**20))
+def test_unevenness_literally(images, classes, favour, seed):
+    draw = np.random.default_rng(seed)
+    logits = draw.normal(0, 2, (images, classes)) + favour * draw.normal(0, 2, classes)
+    answers = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    found = unevenness(shown(answers).sum(axis=0))
+    assert found == pytest.approx(literally(answers), abs=1e-6)
+    assert found == pytest.approx(unevenness(shown(answers[:, ::-1]).sum(axis=0)))
+
+
+def test_one_class_is_told_from_two_and_from_all():
+    one, two = (unevenness(told(np.arange(300) % n)) for n in (1, 2))
+    assert one == pytest.approx(0.9)
+    assert two == pytest.approx(0.4)
+    assert unevenness(told(np.arange(300) % 10)) == 0.0
+
+
+def test_one_class_that_is_answered_by_many_is_told_by_the_doubt_in_each_answer():
+    blurred = np.full((300, 100), 0.2 / 80)
+    blurred[:, :20] = 0.8 / 20  # every image looks like twenty classes
+    each = np.eye(100)[np.arange(300) % 20]  # and here twenty are shown
+    found = [unevenness(shown(answers).sum(axis=0)) for answers in (blurred, each)]
+    assert found == pytest.approx([0.99, 0.04])
+
+
+def test_nothing_and_one_image_say_nothing():
+    assert unevenness(np.zeros(12)) == unevenness(told([3])) == 0.0
+
+
+@pytest.mark.parametrize("classes", [10, 100, 1000])
+def test_images_drawn_from_all_classes_are_not_uneven_however_few(classes):
     draw = np.random.default_rng(0)
-    for images in (4, 16, 64, 512):
-        found = [
-            unevenness(np.bincount(draw.integers(0, 100, images), minlength=100).astype(float))
-            for _ in range(50)
-        ]
-        assert np.mean(found) < 0.01
+    for images in (16, 64, 512):
+        found = [unevenness(told(draw.integers(0, classes, images), classes)) for _ in range(50)]
+        assert np.mean(found) < 0.02
 
 
 def test_late_layers_are_trusted_by_one_over_n_and_what_classes_bring():
     samples, shift, uneven, prior = 40.0, 0.5, 0.1, 16.0
-    found = shares(Shares(samples, samples), shift, uneven, prior)
+    found = shares(samples, shift, uneven, prior)
     assert found.early == pytest.approx(shift / (shift + prior / samples))
     assert found.late == pytest.approx(shift / (shift + prior * (1 / samples + 16 * uneven)))
 
 
 @given(st.floats(0, 1000), st.floats(0, 5), st.floats(0, 1))
 def test_late_layers_are_never_trusted_more_and_the_same_where_all_classes_are_shown(n, s, u):
-    found = shares(Shares(n, n), s, u, 16.0)
+    found = shares(n, s, u, 16.0)
     assert 0 <= found.late <= found.early == trust(n, s, 16.0)
-    assert shares(Shares(n, n), s, 0.0, 16.0) == (found.early, found.early)
-
-
-def test_samples_of_one_class_are_less_alike_in_early_layers():
-    counts = np.array([40.0, 40.0, 0.0])  # 39 others of the class in each
-    assert independent(counts, 0.5) == pytest.approx((80 / (1 + 39 * 0.1), 80 / (1 + 39 * 0.5)))
-    assert independent(counts, 0.0) == (80.0, 80.0)
+    assert shares(n, s, 0.0, 16.0) == (found.early, found.early)
 
 
 def test_steps_are_shorter_the_fewer_classes_are_shown():
-    one, two, all_ = ([64.0] * n + [0.0] * (10 - n) for n in (1, 2, 10))
-    assert evenness(np.array(all_)) == 1.0
-    assert evenness(np.array(one)) < evenness(np.array(two)) < 0.2
-    assert evenness(np.zeros(10)) == 1.0  # nothing was seen
-
-
-def test_the_mean_weight_lies_between():
-    assert Shares(0.8, 0.2).mean(0.0) == 0.8
-    assert Shares(0.8, 0.2).mean(1.0) == pytest.approx(0.2)
+    one, two, all_ = (told(np.arange(200) % n) for n in (1, 2, 10))
+    assert evenness(all_) == 1.0
+    assert evenness(one) < evenness(two) < 0.2
+    assert evenness(np.zeros(12)) == 1.0  # nothing was seen

@@ -53,7 +53,7 @@ class Accounts:
 
     def __init__(self, most: int, num_classes: int) -> None:
         self.counts = np.zeros((most, num_classes))  # predicted classes
-        self.shown = np.zeros((most, num_classes))  # probabilities of classes, summed over images
+        self.shown = np.zeros((most, num_classes + 2))  # what answers say, summed over images
         self.updates = np.zeros(most, dtype=np.int64)
         self.waiting = np.zeros(most, dtype=np.int64)  # images since the last update
         self.events = np.zeros(len(KINDS), dtype=np.int64)
@@ -78,14 +78,14 @@ class Accounts:
         self.waiting[pool] += len(labels)
 
     def show(self, pool: int, shown: Floats) -> None:
-        """Take in which classes ``(L,)`` images of a pool show; NaN, of a broken model, not."""
+        """Take in what images of a pool show, ``(L + 2,)``; NaN, of a broken model, not."""
         if np.isfinite(shown).all():
             self.shown[pool] = self.with_these(pool, shown)
 
     def with_these(self, pool: int, shown: Floats) -> Floats:
-        """Return which classes ``(L,)`` a pool shows if images that show these come to it."""
+        """Return what a pool shows, ``(L + 2,)``, if images that show these come to it."""
         total = self.shown[pool] + shown
-        return np.asarray(total * min(1.0, _MEMORY / max(float(total.sum()), 1.0)))
+        return np.asarray(total * min(1.0, _MEMORY / max(float(total[:-2].sum()), 1.0)))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return all counts."""

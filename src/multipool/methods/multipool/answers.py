@@ -25,7 +25,7 @@ _NO_MATTER = 0.005  # by which the weight of a pool's statistics may differ from
 class Routed(Prediction):
     """A prediction, and where its images belong; the router as it will be, if this is learned.
 
-    ``shown``: for young pools, which classes ``(L,)`` their images show.
+    ``shown``: for young pools, what their images show, ``(L + 2,)``.
     """
 
     route: Route | None = None

@@ -17,7 +17,7 @@ class MultiPoolConfig:
     depth: float = 0.4  # of the normalisation layer that describes images, 0 the first, 1 the last
     width: int = 96  # numbers that describe an image
     prior: float = 16.0  # samples that the source's statistics are worth, at a distance of 1
-    likeness: float = 0.9  # correlation of samples of one class in late layers, where it has runs
+    likeness: float = 0.6  # correlation of samples of one class, where they come in runs
     rate: float = 0.05  # least share of the bank in each statistics update
     young: int = 512  # samples below which a pool is updated whenever it is used
     update_every: int = 256  # samples between two updates of an older pool

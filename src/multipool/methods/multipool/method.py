@@ -28,7 +28,7 @@ from multipool.methods.multipool.rules import (
     stretches,
     trust,
 )
-from multipool.methods.multipool.shares import Shares
+from multipool.methods.multipool.shares import Shares, shown
 from multipool.methods.multipool.standing import PoolStanding
 from multipool.ops import View
 from multipool.ops.host import Arriving, sent
@@ -129,14 +129,14 @@ class MultiPool(PoolStanding):
         answer = None
         if [len(rows) for rows in young.values()] != [len(images)]:  # else all is asked below
             answer = self._answer(images, route.pools, fresh, router, guess)
-        shown: dict[int, Floats] = {}
+        seen: dict[int, Floats] = {}
         for pool, rows in young.items():
-            found, shown[pool] = self._of_young(images, rows, pool, pool in fresh, router)
+            found, seen[pool] = self._of_young(images, rows, pool, pool in fresh, router)
             answer = found if answer is None else answer.changed(sent(rows, self.device), found)
         assert answer is not None  # a batch is one young pool's, or was answered
         on_host = answer.on_host.wait()
         features = self.features_pass(images)[0] if self.bank.needs_features else None
-        return Routed(answer.logits, None, None, features, on_host, route, router, shown)
+        return Routed(answer.logits, None, None, features, on_host, route, router, seen)
 
     def _guess(self, images: Tensor) -> Answer | None:
         """Predict with the pool of the last images while the host sorts these, if that is free."""
@@ -178,20 +178,20 @@ class MultiPool(PoolStanding):
     ) -> tuple[Answer, Floats]:
         """Answer a young pool's ``rows`` ``(R,)`` with statistics that know these images too.
 
-        Returns the classes ``(L,)`` that they show as well.
+        Returns what they show, ``(L + 2,)``, as well.
         """
         own = self.home if fresh else self.own[pool]
         moved = 1.0 if fresh else self.rate(pool)
         known = np.zeros(self.num_classes) if fresh else self.accounts.counts[pool]
         guessed = known + len(rows) / self.num_classes  # as if they were of all classes
-        early = trust(self.independent(guessed).early, router.shift(pool), self.config.prior)
+        early = trust(self.independent(guessed), router.shift(pool), self.config.prior)
         even = torch.full((len(rows),), 1 / len(rows), dtype=torch.float32)
         first = self._moved(images, rows, even, own, self.told(early, 0.0, moved, _ASK))
         likely = Arriving(first.detach()).wait().double().softmax(dim=1)
-        labels, here = likely.argmax(dim=1), likely.sum(dim=0).numpy()
+        labels, here = likely.argmax(dim=1), shown(likely.numpy()).sum(axis=0)
         counts = torch.bincount(labels, minlength=self.num_classes)
-        shown = here if fresh else self.accounts.with_these(pool, here)
-        trusted = self.trusted(pool, counts.numpy() + known, shown, router)
+        seen = here if fresh else self.accounts.with_these(pool, here)
+        trusted = self.trusted(pool, counts.numpy() + known, seen, router)
         # Where classes come in runs, every class counts the same; else every image.
         weights = counts[labels].float() ** -self.correlation.degree
         numbers = self.told(*trusted, moved, _ANSWER)
@@ -297,5 +297,5 @@ class MultiPool(PoolStanding):
             if looks:
                 logits = self.one_pool_pass(images, self.told(pool, trusted.early, 0.0, _ASK))[0]
                 likely = logits[: len(stored)].double().softmax(dim=1).cpu().numpy()
-                self.accounts.show(pool, self.stands_for(pool, stored.labels) @ likely)
+                self.accounts.show(pool, self.stands_for(pool, stored.labels) @ shown(likely))
         return moved

@@ -17,19 +17,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multipool.methods.multipool.rules import Floats, effective_samples, trust
+from multipool.methods.multipool.rules import Floats, trust
 
 _ANSWERED = (0.4, 0.8)  # share of the depth that counts as early, and from which on as late
 _ASKED = (0.7, 1.0)  # the same where a pool is asked which classes it shows
-_FAVOUR = 0.5  # of 1/L: so uneven are the answers of any model
-_EARLY = 0.2  # of a class's samples' likeness: what early layers have of it
+_FAVOUR = 0.5  # of L sum p^2: so uneven are the answers of any model
+_CLEARLY = 1.0  # of the same: from here on few classes are certain
 _APART = 16.0  # squared distance of two classes in late layers, as that of domains is measured
 
 
 class Shares(NamedTuple):
-    """A number for early layers and one for late ones; layers between have some of both.
-
-    Mostly the weight of a pool's own statistics, 0 to 1.
+    """Weights of a pool's own statistics, 0 to 1; layers between early and late have some of both.
 
     >>> Shares(0.9, 0.1).mean(0.25)
     0.7
@@ -57,46 +55,55 @@ def lateness(layers: int) -> Tensor:
     return torch.stack(ramps).clamp(0, 1)
 
 
+def shown(answers: Floats) -> Floats:
+    """Return what answers ``(N, L)``, probabilities, say about the classes shown, ``(N, L + 2)``.
+
+    Sums over images are kept: of the probabilities, of their entropy, and of their squares.
+    """
+    doubt = -(answers * np.log(np.maximum(answers, 1e-12))).sum(axis=1)
+    return np.column_stack([answers, doubt, np.square(answers).sum(axis=1)])
+
+
 def unevenness(shown: Floats) -> float:
-    """Return sum (p_c - 1/L)^2 of the classes shown, ``(L,)`` summed probabilities of n images.
+    """Return how far few classes are shown: 0 for all L alike, 1 - 1/L for one.
 
-    What chance brings (1/n), and what a model favours anyway, is taken off. 0 before any image.
+    ``shown`` ``(L + 2,)`` is summed over n images. That their mean answer p favours some classes is
+    told by L sum p_c^2, 1 if none is: by pairs of images, since an image resembles itself; beyond
+    what models favour anyway and what chance brings. How many classes k there are is told by what
+    the answers have to do with the images, ln k = H(p) - mean H: a class whose statistics are taken
+    off is answered by many, and surely by none. 0 before any image.
 
-    >>> unevenness(np.array([50.0, 50.0])), round(unevenness(np.array([100.0, 0.0])), 2)
-    (0.0, 0.24)
+    >>> every, one = np.repeat(np.eye(4), 50, axis=0), np.eye(4)[np.zeros(200, dtype=int)]
+    >>> unevenness(shown(every).sum(axis=0)), unevenness(shown(one).sum(axis=0))
+    (0.0, 0.75)
     """
-    images = float(shown.sum())
-    if images == 0:
+    images, classes = float(shown[:-2].sum()), len(shown) - 2
+    if images <= 1:
         return 0.0
-    alike = float(np.square(shown).sum()) / images**2  # of two images, that their class is the same
-    return max(0.0, alike - (1 + _FAVOUR) / len(shown) - 1 / images)
+    p, (doubt, sharpness) = shown[:-2] / images, shown[-2:] / images
+    alike = classes * (float(np.square(p).sum()) - sharpness / images) / (1 - 1 / images)
+    chance = 2 * np.sqrt(2 * classes) * sharpness / images
+    told = min(max(float(alike - 1 - _FAVOUR - chance), 0.0) / _CLEARLY, 1.0)
+    known = float(np.exp(doubt + (p * np.log(np.maximum(p, 1e-12))).sum()))  # 1 / k
+    return told * max(0.0, known - 1 / classes)
 
 
-def independent(counts: Floats, likeness: float) -> Shares:
-    """Return how many independent samples classes of these ``counts`` ``(L,)`` are worth.
-
-    Samples of one class have a correlation of ``likeness`` in late layers, a fifth in early ones.
-
-    >>> independent(np.array([10.0, 0.0]), 1.0)
-    Shares(early=3.57142857142857, late=1.0)
-    """
-    return Shares(effective_samples(counts, _EARLY * likeness), effective_samples(counts, likeness))
-
-
-def shares(samples: Shares, shift: float, uneven: float, prior: float) -> Shares:
+def shares(samples: float, shift: float, uneven: float, prior: float) -> Shares:
     """Return how far a pool is trusted.
 
     Its statistics err by 1/n, n its independent ``samples``; in late layers also by the ``uneven``
     part of the classes it shows, times how far classes lie apart there.
     """
-    late = samples.late / (1 + samples.late * _APART * uneven)
-    return Shares(trust(samples.early, shift, prior), trust(late, shift, prior))
+    late = samples / (1 + samples * _APART * uneven)
+    return Shares(trust(samples, shift, prior), trust(late, shift, prior))
 
 
 def evenness(shown: Floats) -> float:
     """Return 1 where all classes are shown, less the fewer they are.
 
-    >>> evenness(np.array([50.0, 50.0])), round(evenness(np.array([100.0, 0.0])), 2)
-    (1.0, 0.21)
+    ``shown`` ``(L + 2,)`` as for :func:`unevenness`.
+
+    >>> evenness(shown(np.repeat(np.eye(4), 50, axis=0)).sum(axis=0))
+    1.0
     """
     return 1 / (1 + _APART * unevenness(shown))

@@ -13,11 +13,10 @@ from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.correlation import Correlation
 from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.router import Router
-from multipool.methods.multipool.rules import Floats
+from multipool.methods.multipool.rules import Floats, effective_samples
 from multipool.methods.multipool.shares import (
     Shares,
     evenness,
-    independent,
     shares,
     unevenness,
 )
@@ -39,16 +38,16 @@ class PoolStanding(PoolPasses, ABC):
     def trusted(self, pool: int, counts: Floats, shown: Floats, router: Router) -> Shares:
         """Return the weight of the statistics of a pool of these classes.
 
-        ``counts`` ``(L,)`` of those predicted for all its images, ``shown`` ``(L,)`` as accounted.
+        ``counts`` ``(L,)`` of those predicted for all its images, ``shown`` ``(L + 2,)``.
         """
         samples = self.independent(counts)
         # Where classes are known to come in runs, the samples' likeness counts for it.
         uneven = (1 - self.correlation.known) * unevenness(shown)
         return shares(samples, router.shift(pool), uneven, self.config.prior)
 
-    def independent(self, counts: Floats) -> Shares:
+    def independent(self, counts: Floats) -> float:
         """Return how many independent images a pool of these ``counts`` ``(L,)`` is worth."""
-        return independent(counts, self.config.likeness * self.correlation.degree)
+        return effective_samples(counts, self.config.likeness * self.correlation.degree)
 
     def known_trust(self, pool: int, router: Router) -> Shares:
         """Return the weight of a pool's statistics as they are."""
