@@ -11,6 +11,7 @@ import explorations
 import few
 import imagenet
 import left_out
+import near
 import recurring
 import regrets
 import routing
@@ -129,6 +130,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     ),
     ("docs/notebook/pools.md", _STEPS, " | C10 extra, random"): routing.steps,
     ("docs/notebook/pools.md", _STEPS, " | C10, random"): routing.long_steps,
+    ("docs/notebook/pools.md", "Two thresholds for new pools", " | bn"): near.thresholds,
     ("docs/notebook/pools.md", "Few classes", " | one of ten classes, batches of 64"): routing.few,
     ("docs/notebook/pools.md", "Few classes", _BY_SHARE): few.layers,
     ("docs/multipool.md", "Few classes", "classes shown | draws of classes"): few.shown,

@@ -10,9 +10,9 @@ class MultiPoolConfig:
     """One setting for every dataset, model and stream, chosen as docs/notebook/pools.md says."""
 
     most: int = 16  # pools, then the one longest unused makes room
-    new: float = 0.1  # a pool begins this far from all others, squared, per dimension
-    runs: float = 0.15  # added to new where classes come in runs, which look like domains
-    same: float = 0.08  # two pools nearer than this, by the same measure, become one
+    new: float = 0.05  # a pool begins this far from all others, squared, per dimension
+    runs: float = 0.2  # added to new, a quarter to same: classes in runs look like domains
+    same: float = 0.03  # two pools nearer than this, by the same measure, become one
     mixed: float = 0.33  # nats a sample by which two domains must fit a pool better than one
     depth: float = 0.4  # of the normalisation layer that describes images, 0 the first, 1 the last
     width: int = 96  # numbers that describe an image

@@ -119,8 +119,7 @@ class MultiPool(PoolStanding):
         described = Arriving(self.describe(images))
         guess = self._guess(images)
         router = self.router.copy()
-        events = router.look()
-        runs = self.config.runs * self.correlation.degree
+        events = router.look(runs := self.runs())
         route = router.sort(described.wait().numpy(), events, runs)
         if self.beside_host:  # else the other cores have the next pass to do
             router.foresee()

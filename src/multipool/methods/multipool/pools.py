@@ -82,13 +82,17 @@ class Pools:
         gap = self.centres[pool] @ self._whitener()
         return float(gap @ gap) / len(gap) - 1 / max(1.0, float(self.weights[pool]))
 
-    def look(self) -> list[Event]:
-        """Return what a look at the pools changes, if one is due; asks for no image."""
+    def look(self, runs: float = 0.0) -> list[Event]:
+        """Return what a look at the pools changes, if one is due; asks for no image.
+
+        A quarter of ``runs`` is added to ``same``: a run of one class begins no pool nearer than
+        ``new + runs``, and one that began before the runs were noticed goes back.
+        """
         events: list[Event] = []
         if self.numbers[0] - self.numbers[3] >= EVERY:
             self.numbers[3] = self.numbers[0]
             self._learn_variation()
-            self._merge(events)
+            self._merge(events, self._same + runs / 4)
             if self._searches():
                 self._split(events)
             if self._varies():
@@ -171,15 +175,15 @@ class Pools:
         """Tell whether a look now searches for a second domain."""
         return int(self.numbers[0]) // EVERY % _SELDOM == 0
 
-    def _merge(self, events: list[Event]) -> None:
-        """Make one pool of the two nearest, if they are the same."""
+    def _merge(self, events: list[Event], same: float) -> None:
+        """Make one pool of the two nearest, if they are nearer than ``same``."""
         alive = self.alive
         if len(alive) < 2 or not self._varies():
             return
         white = self._whitener()
         weights = np.maximum(self.weights[alive], 1.0)
         first, second, gap = closest_pair(self.centres[alive] @ white, weights)
-        if gap >= self._same:
+        if gap >= same:
             return
         keep, gone = sorted((int(alive[first]), int(alive[second])), key=lambda p: self.created[p])
         share = self.weights[gone] / (self.weights[keep] + self.weights[gone])

@@ -39,8 +39,8 @@ class Router(Pools):
     def sort(self, points: Floats, events: list[Event], runs: float = 0.0) -> Route:
         """Return the route of described images ``(B, D)`` after a look that brought ``events``.
 
-        ``runs`` is added to ``new``: where classes come in runs, a window of a known domain is
-        farther from its centre than one of mixed classes.
+        ``runs`` is added to ``new``: where classes come in runs, or few are shown, a window of a
+        known domain is farther from its centre than one of mixed classes.
         """
         new = self._new + runs
         if len(points) <= WINDOW:

@@ -57,6 +57,16 @@ class PoolStanding(PoolPasses, ABC):
         """Return how far a pool shows all classes, 1, or few; 1 where there are no pools."""
         return 1.0 if self.branch is None else evenness(self.accounts.shown[pool])
 
+    def runs(self) -> float:
+        """Return how much farther apart than usual domains must lie to be told from classes.
+
+        All of ``runs`` where classes come in runs; much of it where the last pool shows few of
+        them, since others may follow, and it is not known yet that this is a run.
+        """
+        pool = self.router.active
+        even = 1.0 if pool < 0 else self.evenness(pool)
+        return self.config.runs * (1 - (1 - self.correlation.degree) * even)
+
     def stands_for(self, pool: int, labels: Tensor) -> Floats:
         """Return how many images each sample of a pool's bank stands for, ``(N,)``, N in all.
 
