@@ -35,8 +35,8 @@ def around(base: Kind, short: int, long: int, rounds: int, each: int) -> tuple[K
     """Return ``base`` and the streams that differ from it in one thing each.
 
     ``short`` and ``long`` are other lengths of a domain; small batches and many rounds take many
-    steps, so they have short domains. ``each`` is how many images a class has in a domain, so that
-    few classes may have no more than some of ``base.length``.
+    steps, so they have short domains. ``each`` is how many images a class has in a domain; few
+    classes have no more than that.
     """
     return (
         base,
