@@ -79,6 +79,9 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         for heading, file in (("LayerNorm, a small ViT", "layernorm"), ("GroupNorm", "groupnorm"))
     },
     ("docs/compare.md", "CIFAR-100-C, undecoded, seed 0", " | CIFAR-10-C, WRN-16-2"): regrets.whole,
+    ("docs/compare.md", "Whole streams without BatchNorm", " | ViT, CIFAR-10-C"): (
+        regrets.whole_without_batchnorm
+    ),
     ("docs/performance.md", "On an H200", " | by the clock"): speeds.kernels,
     ("docs/performance.md", "Precision", " | C10, WRN-16-2: ptta"): regrets.precisions,
     (RESULTS, _WHOLE, "method | its own pool"): lambda: streams.hosts(streams.WHOLE),
@@ -131,6 +134,11 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     ),
     ("docs/notebook/pools.md", _STEPS, " | C10 extra, random"): routing.steps,
     ("docs/notebook/pools.md", _STEPS, " | C10, random"): routing.long_steps,
+    (
+        "docs/notebook/pools.md",
+        "Whatever the norm, and in long runs",
+        " | C10 extra, random",
+    ): routing.recentred,
     ("docs/notebook/pools.md", "Two thresholds for new pools", " | bn"): near.thresholds,
     ("docs/notebook/pools.md", "Few classes", " | one of ten classes, batches of 64"): routing.few,
     ("docs/notebook/pools.md", "Few classes", _BY_SHARE): few.layers,
@@ -186,6 +194,7 @@ WITHOUT_ROWS: dict[Key, str] = {
         "Choices where the publication leaves one",
         "threshold | CIFAR-10-C, ptta",
     ): ("one seed that chose a threshold; not results, and the runs were not kept"),
+    ("docs/notebook/pools.md", "Few classes", " | one of a hundred"): _UNKEPT,
     ("docs/notebook/pools.md", "Re-centred features", " | C10 extra, random"): (
         "rules tried offline on features that were not kept; they chose one and are no results"
     ),

@@ -105,6 +105,18 @@ def without_batchnorm(file: str) -> dict[str, Cells]:
     return found
 
 
+def whole_without_batchnorm() -> dict[str, Cells]:
+    """The same over whole streams in runs, both models."""
+    files = [(f, d) for f in ("layernorm", "groupnorm") for d in ("cifar10-c", "cifar100-c")]
+    found: dict[str, Cells] = {}
+    for place, (file, dataset) in enumerate(files):
+        for row in load(f"compare/{file}"):
+            if (row["kind"], row["dataset"]) == ("domains-10000", dataset):
+                cells = found.setdefault(row["method"], [None] * len(files))
+                cells[place] = [float(row["undecoded_error"]), float(row["error"])]
+    return found
+
+
 def models() -> dict[str, Cells]:
     """Undecoded and decoded error with larger models, seed 0."""
     places = [(d, k) for d in ("cifar10-c", "tiny-imagenet-c") for k in ("ptta", "ctta")]

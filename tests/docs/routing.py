@@ -32,6 +32,20 @@ _WITHOUT = [
     for domains, images in (("extra", "2000"), ("made", "500"))
     for order in ("ctta", "ptta")
 ]
+_DONE = ("source", "as it was", "re-centred, one memory", "re-centred, five memories")
+_RECENTRED = [f"{model}: {what}" for model in ("GroupNorm", "ViT") for what in _DONE]
+_TRIED = [
+    *("GroupNorm: steps of 0.001", "GroupNorm: steps on a class-balanced bank"),
+    *(
+        f"{model}: {what}"
+        for model in ("GroupNorm", "ViT")
+        for what in (
+            "steps in runs, too",
+            "EATA's choice, steps of 0.001",
+            "re-centred, EATA's choice in runs",
+        )
+    ),
+]
 _LONG = [
     (classes, "extra", order, "5000") for classes in ("10", "100") for order in ("ctta", "ptta")
 ]
@@ -97,6 +111,25 @@ def _of_model(
         if (r["model"], r["row"]) == (model, name)
     }
     return [rows[place] for place in places]
+
+
+def recentred() -> dict[str, Cells]:
+    """Undecoded and decoded errors of two models without BatchNorm, by what is done for them."""
+    places = [
+        (classes, domains, gamma)
+        for classes in ("10", "100")
+        for domains, gamma in (("extra", ""), ("extra", "0.1"), ("extra", "0.01"), ("made", ""))
+        + (("made", "0.1"),)
+    ]
+    words = {"resnet26-gn": "GroupNorm", "vit-small-32": "ViT"}
+    found: dict[str, Cells] = {}
+    for row in load("explore-16-without-batchnorm"):
+        label = f"{words[row['model']]}: {row['row']}"
+        cells = found.setdefault(label, [None] * len(places))
+        place = places.index((row["classes"], row["domains"], row["gamma"]))
+        cells[place] = [float(row["undecoded_error"]), float(row["decoded_error"])]
+    shown = {*_RECENTRED, *(name for name in _TRIED if None not in found.get(name, [None]))}
+    return {label: cells for label, cells in found.items() if label in shown}
 
 
 def few() -> dict[str, Cells]:
