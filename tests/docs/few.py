@@ -39,6 +39,22 @@ def compared() -> Cells:
     return found
 
 
+def three_seeds() -> Cells:
+    """The same at full length, means of three seeds, of the methods that have them."""
+    places = [(d, f"few-{n}") for d in ("cifar10-c", "cifar100-c") for n in (1, 2, 5)]
+    every: dict[str, dict[tuple[str, str], list[Row]]] = {}
+    for row in load("compare/few-full"):
+        if row["memory"] != "mcm+" or row["method"] == "multipool":
+            cell = every.setdefault(row["method"], {}).setdefault((row["dataset"], row["kind"]), [])
+            cell.append(row)
+    found: Cells = {}
+    for method, cells in every.items():
+        if all(len(rows) == 3 for rows in cells.values()):
+            both = ("undecoded_error", "error")
+            found[method] = [[mean(float(r[k]) for r in cells[p]) for k in both] for p in places]
+    return found
+
+
 def layers() -> Cells:
     """Return error and classes predicted by the share of layers with a batch's statistics."""
     rows = load("explore-14-layers")

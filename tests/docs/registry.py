@@ -70,6 +70,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     ("docs/compare.md", "Larger models and more classes", " | WRN-28-10, ptta"): regrets.models,
     ("docs/compare.md", "Severity that climbs and falls", " | rmt"): regrets.gradual,
     ("docs/compare.md", "Few classes", " | CIFAR-10-C, few-1"): few.compared,
+    ("docs/compare.md", "Few classes", "seeds 0 to 2 | CIFAR-10-C, few-1"): few.three_seeds,
     ("docs/compare.md", "What each part adds", " | C10: ptta"): regrets.ablation,
     ("docs/compare.md", "Learning while a pool is new", " | C10: ptta"): regrets.learned,
     **{
