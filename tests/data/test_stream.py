@@ -146,6 +146,46 @@ def test_few_classes_show_what_there_is_where_the_limit_is_more():
         Stream(numbered(), StreamConfig("few", shown=0))
 
 
+@pytest.mark.parametrize("protocol", ["ptta", "ctta", "mixed", "interleaved", "few"])
+def test_a_distinct_stream_shows_no_row_twice(protocol):
+    config = StreamConfig(protocol, batch_size=4, shown=3, distinct=True)
+    stream = Stream(numbered(), config)
+    assert len(set(stream.rows.tolist())) == stream.samples
+    if protocol == "few":
+        return
+    counts = np.bincount(stream.domain_ids)
+    assert sorted(counts.tolist()) == [16, 17, 17]
+    for d in range(3):  # of ten classes with five images each a domain has one or two
+        assert set(np.bincount(stream.labels[stream.domain_ids == d]).tolist()) <= {1, 2}
+    repeated = Stream(numbered(), StreamConfig(protocol, batch_size=4, limit=48))
+    assert len(set(repeated.rows.tolist())) == repeated.samples // 3
+
+
+def test_a_limit_leaves_a_distinct_stream_a_part_of_what_it_would_show():
+    whole = Stream(numbered(), StreamConfig("ctta", batch_size=4, distinct=True))
+    stream = Stream(numbered(), StreamConfig("ctta", batch_size=4, limit=30, distinct=True))
+    assert np.bincount(stream.domain_ids).tolist() == [10, 10, 10]
+    shown = set(zip(stream.domain_ids.tolist(), stream.rows.tolist(), strict=True))
+    assert shown < set(zip(whole.domain_ids.tolist(), whole.rows.tolist(), strict=True))
+    more = Stream(numbered(), StreamConfig("ctta", batch_size=4, limit=90, distinct=True))
+    assert more.samples == whole.samples == 50  # there are no more
+
+
+def test_what_repeats_itself_repeats_the_images_of_its_domain():
+    config = StreamConfig("gradual", batch_size=4, distinct=True)
+    stream = Stream(numbered(severities=(1, 2)), config)
+    assert stream.samples == 100
+    rows = [set(stream.rows[stream.domain_ids == d].tolist()) for d in range(3)]
+    assert sum(map(len, rows)) == len(set.union(*rows)) == 50
+
+
+def test_a_distinct_stream_needs_domains_that_are_copies_of_the_same_images():
+    with pytest.raises(ValueError, match="b of numbered has other images than a; leave it out"):
+        Stream(numbered(own_labels=True), StreamConfig(distinct=True))
+    with pytest.raises(ValueError, match="an image for each of 3 domains, got 2"):
+        Stream(numbered(count=2), StreamConfig(distinct=True))
+
+
 def test_a_gradual_stream_without_severities_is_refused():
     with pytest.raises(ValueError, match="needs severities, which numbered does not have"):
         Stream(numbered(), StreamConfig("gradual"))

@@ -29,7 +29,7 @@ _STREAM = "Example: multipool diagnose stream --dataset shapes-c --limit 3000 --
 _MEMORY = "Example: multipool diagnose memory --method petta --limit 3000 --out diagnosis"
 _OF_STREAM = (
     *("dataset", "protocol", "data_dir", "domains", "severity"),
-    *("batch_size", "gamma", "rounds", "shown", "seed", "limit"),
+    *("batch_size", "gamma", "rounds", "shown", "seed", "limit", "distinct"),
 )
 _DESCRIPTORS = Annotated[
     str, typer.Option(metavar="A,B,...", help=f"Of: {', '.join(IMAGE_DESCRIPTORS)}.")

@@ -26,6 +26,9 @@ class StreamConfig:
         cameras: streams that are woven into one (``interleaved``).
         shown: classes that each domain of a ``few`` stream shows. There ``limit`` counts images of
             these classes, so that domains have other rows, and fewer where there are no more.
+        distinct: other rows in every domain, so that no image comes twice, corrupted otherwise;
+            for domains that are copies of the same images. Each has a share of them, and ``limit``
+            may leave it less. Rounds of ``recurring`` and severities of ``gradual`` do repeat it.
 
     Example:
         >>> StreamConfig("ctta", batch_size=16).gamma
@@ -42,6 +45,7 @@ class StreamConfig:
     drop_absent: bool = False
     cameras: int = 4
     shown: int = 1
+    distinct: bool = False
 
     def __post_init__(self) -> None:
         lookup(PROTOCOLS, self.protocol, "protocol")

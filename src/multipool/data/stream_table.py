@@ -11,7 +11,7 @@ from multipool.data.few import shown_rows
 from multipool.data.protocol import Dataset, Ints
 from multipool.data.stream_config import StreamConfig
 from multipool.data.streams import PROTOCOLS
-from multipool.data.subset import balanced_rows
+from multipool.data.subset import balanced_rows, dealt_rows
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,13 @@ class StreamTable:
                     "choose another protocol"
                 )
         share = _share(config.limit, len(dataset.domains), len(levels))
+        dealt = _dealt(dataset, config.seed) if config.distinct else None
         columns: list[Ints] = []
         for d, domain in enumerate(dataset.domains):
             labels = dataset.labels(domain)
-            kept = np.arange(len(labels))
+            kept = np.arange(len(labels)) if dealt is None else dealt[d]
             if config.protocol == "few":  # before the limit, which counts images that are shown
-                kept = shown_rows(labels, config.shown, config.seed, d)
+                kept = kept[shown_rows(labels[kept], config.shown, config.seed, d)]
             rows = kept[balanced_rows(labels[kept], share, config.seed)]
             for level in levels:
                 ones = np.ones(len(rows), dtype=np.int64)
@@ -62,6 +63,22 @@ class StreamTable:
         taken = inspect.signature(protocol).parameters
         chosen = {name: value for name, value in options.items() if name in taken}
         return protocol(self.labels, self.domains, seed=config.seed, **chosen)
+
+
+def _dealt(dataset: Dataset, seed: int) -> list[Ints]:
+    """Return rows of its own for every domain of copies of the same images."""
+    first, *others = (dataset.labels(domain) for domain in dataset.domains)
+    for domain, labels in zip(dataset.domains[1:], others, strict=True):
+        if not np.array_equal(first, labels):
+            raise ValueError(
+                f"distinct deals out the images that all domains share, but {domain} of "
+                f"{dataset.name} has other images than {dataset.domains[0]}; leave it out"
+            )
+    if len(first) < len(dataset.domains):
+        raise ValueError(
+            f"distinct needs an image for each of {len(dataset.domains)} domains, got {len(first)}"
+        )
+    return dealt_rows(first, len(dataset.domains), seed)
 
 
 def _share(limit: int | None, domains: int, levels: int) -> int | None:

@@ -1,4 +1,4 @@
-"""Choose a smaller set of rows without upsetting the balance of classes."""
+"""Choose a smaller set of rows, or deal them out, without upsetting the balance of classes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,32 @@ def balanced_rows(labels: Ints, count: int | None, seed: int = 0) -> Ints:
     """
     if count is None or count >= len(labels):
         return np.arange(len(labels))
-    rng = numpy_generator(seed, "subset")
+    rank, turn = _by_class(labels, numpy_generator(seed, "subset"))
+    return np.sort(np.lexsort((turn, rank))[:count])
+
+
+def dealt_rows(labels: Ints, hands: int, seed: int = 0) -> list[Ints]:
+    """Deal all rows of ``(n,)`` labels to ``hands``, class by class like cards; ascending.
+
+    Each row is in one hand. Of a class no hand has more than one row more than another, and the
+    class after it goes on where that one ended, so no hand has more than one more in all.
+
+    >>> [hand.tolist() for hand in dealt_rows(np.array([5, 5, 5, 5]), 4)]  # one each
+    [[1], [3], [0], [2]]
+    """
+    rank, turn = _by_class(labels, numpy_generator(seed, "dealt"))
+    place = np.empty(len(labels), dtype=np.int64)
+    place[np.lexsort((rank, turn))] = np.arange(len(labels)) % hands
+    return [np.flatnonzero(place == hand) for hand in range(hands)]
+
+
+def _by_class(labels: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Return each row's random place in its class, ``(n,)``, and the random place of the class."""
     shuffled = rng.permutation(len(labels))
     classes, kind = np.unique(labels[shuffled], return_inverse=True)
     counts = np.bincount(kind)
     by_class = np.argsort(kind, kind="stable")
-    rank = np.empty(len(labels), dtype=np.int64)
-    rank[by_class] = np.arange(len(labels)) - (np.cumsum(counts) - counts)[kind[by_class]]
-    turn = rng.permutation(len(classes))[kind]
-    return np.sort(shuffled[np.lexsort((turn, rank))[:count]])
+    rank, turn = np.empty((2, len(labels)), dtype=np.int64)
+    rank[shuffled[by_class]] = np.arange(len(labels)) - (np.cumsum(counts) - counts)[kind[by_class]]
+    turn[shuffled] = rng.permutation(len(classes))[kind]
+    return rank, turn

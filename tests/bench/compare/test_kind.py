@@ -28,6 +28,12 @@ def test_few_classes_reach_the_experiment():
     assert (made.protocol, made.shown, made.limit) == ("few", 5, 120)
 
 
+def test_images_of_their_own_reach_the_experiment():
+    made = replace(SHAPES, distinct=True).experiment(Entrant("bn"), 0)
+    assert (made.distinct, made.stream().distinct) == (True, True)
+    assert not SHAPES.experiment(Entrant("bn"), 0).distinct
+
+
 def test_all_corruptions_are_the_papers_stream():
     assert replace(SHAPES, domains=15).experiment(Entrant("bn"), 0).domains is None
 
@@ -48,5 +54,7 @@ def test_a_kind_is_described_in_words():
     few = replace(SHAPES, protocol="few", shown=2)
     assert few.describe() == "few, 2 classes a domain, 3 domains of 40 images, batches of 64"
     assert "few, 1 class a domain, 3" in replace(few, shown=1).describe()
+    own = replace(SHAPES, distinct=True)
+    assert own.describe() == "ptta, gamma 0.1, 3 domains of 40 images of its own, batches of 64"
     again = replace(SHAPES, protocol="recurring", rounds=20)
     assert "gamma 0.1, 20 rounds" in again.describe()

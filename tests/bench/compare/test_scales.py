@@ -49,6 +49,18 @@ def test_every_scale_has_streams_of_few_classes_as_long_as_there_are_images():
         assert kind.name == f"few-{kind.shown}"
 
 
+def test_the_distinct_scale_shows_no_image_twice_and_lacks_only_what_repeats_itself():
+    kinds, full = SCALES["distinct"].kinds, SCALES["full"].kinds
+    assert all(kind.distinct for kind in kinds)
+    assert all(kind.domains * kind.length <= 10_000 for kind in kinds)  # images of the sets
+    names = {kind.column for kind in kinds}
+    left_out = {k.name for k in full if k.column.replace(k.name, f"distinct-{k.name}") not in names}
+    repeating = {"domains-10000", "recurring", "gradual"}
+    assert left_out == repeating | {"few-1", "few-2", "few-5"}
+    assert len(kinds) == 28
+    assert not any(kind.distinct for kind in full)
+
+
 def test_the_small_scale_needs_no_files():
     kinds = SCALES["small"].kinds
     assert {kind.dataset for kind in kinds} == {"shapes-c"}

@@ -29,6 +29,7 @@ class Kind:
     rounds: int = 1
     domains: int = len(COMMON)
     shown: int = 1  # classes of each domain, of a stream of few
+    distinct: bool = False  # no image twice; else every domain shows the same ones
 
     @property
     def column(self) -> str:
@@ -58,7 +59,8 @@ class Kind:
         if self.rounds > 1:
             parts.append(f"{self.rounds} rounds")
         many = f"batches of {self.batch}" if self.batch > 1 else "one image at a time"
-        return ", ".join([*parts, f"{self.domains} domains of {self.length:,} images", many])
+        whose = "images of its own" if self.distinct else "images"
+        return ", ".join([*parts, f"{self.domains} domains of {self.length:,} {whose}", many])
 
     def experiment(
         self,
@@ -82,6 +84,7 @@ class Kind:
             gamma=self.gamma,
             rounds=self.rounds,
             shown=self.shown,
+            distinct=self.distinct,
             seed=seed,
             device=device,
             limit=self.length * self.domains,

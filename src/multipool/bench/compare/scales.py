@@ -12,6 +12,8 @@ from multipool.core import unknown
 from multipool.methods import METHODS
 
 _FEW = ("source", "bn", "tent", "lame", "rotta", "tribe", "multipool")
+_LONGEST = 1000  # images of a domain: shortened to images of its own, it is still that stream
+_OWN = 650  # images for each of 15 domains, of sets of 10,000
 _VARIANTS = (
     *("rotta+mcm", "petta+mcm", "resitta+mcm"),  # the paper's hosts of its memory
     "tent:loss=come",  # a publication of its own: another loss in methods that are there
@@ -57,6 +59,20 @@ def around(base: Kind, short: int, long: int, rounds: int, each: int) -> tuple[K
     )
 
 
+def distinct(kinds: Sequence[Kind], most: int) -> tuple[Kind, ...]:
+    """Return those of ``kinds`` that can show no image twice, so that they do not.
+
+    Domains have ``most`` images of their own, or fewer. What shows its images again by itself, in
+    rounds or at several severities, is left out, and so are few classes, of which there would be
+    a handful of images.
+    """
+    return tuple(
+        replace(kind, name=f"distinct-{kind.name}", length=min(kind.length, most), distinct=True)
+        for kind in kinds
+        if kind.protocol not in ("recurring", "gradual", "few") and kind.length <= _LONGEST
+    )
+
+
 def _few(base: Kind, shown: int, each: int) -> Kind:
     length = min(base.length, shown * each)
     return replace(base, name=f"few-{shown}", protocol="few", shown=shown, length=length)
@@ -96,10 +112,13 @@ _FULL = (
     *(_TINY, replace(_TINY, name="ctta", protocol="ctta")),
 )
 
+_DISTINCT = distinct(_FULL, _OWN)
+
 SCALES: dict[str, Scale] = {
     "small": Scale(_SMALL, tuple(name for name in _FEW if name in METHODS), (0,)),
     "subset": Scale(_SUBSET, (*METHODS, *_VARIANTS), (0,)),
     "full": Scale(_FULL, (*METHODS, *_VARIANTS), (0, 1, 2)),
+    "distinct": Scale(_DISTINCT, (*METHODS, *_VARIANTS), (0, 1, 2)),
 }
 
 

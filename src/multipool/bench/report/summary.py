@@ -24,6 +24,7 @@ CONTEXT = (
     "gamma",
     "rounds",
     "shown",
+    "distinct",
     "data_dir",
 )
 _OWN = ("method", "memory", "seed", "options", "memory_options", "source", "device")

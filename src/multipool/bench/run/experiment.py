@@ -98,6 +98,9 @@ class Experiment:
         "N",
         least=1,
     )
+    distinct: bool = _setting(
+        False, "Show other images in every domain, so that none comes twice.", ""
+    )
     source: str | None = _setting(
         None,
         f"Clean images for source statistics: {' or '.join(SPLITS)}. Left out: what the "
@@ -195,6 +198,8 @@ class Experiment:
             del values["fallback"]
         if self.protocol != "few":
             del values["shown"]
+        if not self.distinct:
+            del values["distinct"]
         for name in ("size", "classes"):
             if values[name] is None:
                 del values[name]
