@@ -55,6 +55,35 @@ def test_what_a_pool_shows_is_that_of_its_last_images(accounts):
     assert accounts.shown[2] == pytest.approx([2, 510, 0, 0, 100 / 256, 512])
 
 
+def test_how_uneven_a_pool_is_follows_from_what_it_shows(accounts):
+    for _ in range(3):
+        accounts.show(2, MORE)
+    assert accounts.uneven.tolist() == [0, 0, 0.75]  # three images of the others say nothing
+    other = Accounts(3, 4)
+    other.load_state_dict(accounts.state_dict())
+    assert other.uneven.tolist() == [0, 0, 0.75]
+    accounts.note(Event("merged", 0, 2))
+    assert accounts.uneven[2] == 0
+    assert 0.7 < accounts.uneven[0] < 0.75
+    accounts.note(Event("created", 0))
+    assert not accounts.uneven.any()
+
+
+def test_gains_are_summed_over_the_same_images_and_follow_their_pool(accounts):
+    accounts.show(2, MORE, -30.0)
+    assert accounts.gains.tolist() == [0, 0, -30]
+    accounts.show(2, MORE, 50.0)
+    assert accounts.gains[2] == 10  # of the last 512 images, half of what came before
+    accounts.show(2, MORE, np.nan)
+    assert accounts.gains[2] == 10
+    accounts.show(1, np.zeros(6), 0.5)
+    accounts.note(Event("merged", 1, 2))
+    assert accounts.gains[1] == pytest.approx(10.5 * 512 / 513)
+    assert accounts.gains[2] == 0
+    accounts.note(Event("created", 1))
+    assert not accounts.gains.any()
+
+
 def test_answers_that_are_no_numbers_show_nothing(accounts):
     before = accounts.shown.copy()
     accounts.show(0, np.array([1.0, np.nan, 0, 0, 0, 1]))
@@ -63,9 +92,10 @@ def test_answers_that_are_no_numbers_show_nothing(accounts):
 
 def test_a_state_that_does_not_say_what_pools_show_is_taken(accounts):
     state = accounts.state_dict()
-    del state["shown"]
+    del state["shown"], state["gains"]
     accounts.load_state_dict(state)
     assert not accounts.shown.any()
+    assert not accounts.uneven.any()
     assert accounts.counts.sum() == 4
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from multipool.memory import build
 from multipool.methods import adapt, load
 from multipool.methods.multipool.rules import effective_samples, trust
-from multipool.methods.multipool.shares import shown, unevenness
+from multipool.methods.multipool.shares import Shares, shown, unevenness
 from multipool.ops import Network
 
 GROWN = {"young": 0, "update_every": 32}  # no pool is young: no image moves its own statistics
@@ -79,6 +79,7 @@ class Before:
         self.counts, self.degree = method.accounts.counts[pool].copy(), method.correlation.degree
         self.known = self.degree * (1 - 8 / max(8, method.correlation.sums[0]))
         self.shown = method.accounts.shown[pool].copy()
+        self.gain = float(method.accounts.gains[pool])
 
     def share(self, more=0.0, shown=0.0):
         """Return the trust, by hand, of what was known and ``more``, after the batch was routed."""
@@ -90,7 +91,8 @@ class Before:
         seen = self.shown + shown
         # In late layers classes shown unevenly are an error of their own.
         late = 1 / (1 / samples + 16 * (1 - self.known) * unevenness(seen))
-        return trust(samples, shift, config.prior), trust(late, shift, config.prior)
+        early, late = trust(samples, shift, config.prior), trust(late, shift, config.prior)
+        return (early if self.gain >= -0.02 * seen[:5].sum() else late), late
 
     def mixed(self, share=None):
         """Return what the pool normalises with: (1 - trust) source + trust its own."""
@@ -149,6 +151,63 @@ def test_a_young_pool_answers_with_statistics_that_the_batch_has_moved(make_net,
         share = before.share(counts.double().numpy(), shown(likely.numpy()).sum(axis=0))
         expected, _ = literally(net, x, before.own, rate, weights / weights.sum(), share)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("known", [0.0, -1000.0, 1000.0])
+def test_few_classes_are_answered_with_whichever_statistics_make_it_surer(
+    make_net, make_images, monkeypatch, seed, known
+):
+    adapter, net, x = adapt(make_net(), decode="none"), make_net(), make_images(64, seed=seed)
+    adapter(make_images(64, seed=99))
+    before, method = Before(adapter.method), adapter.method
+    method.accounts.gains[0] = known
+    monkeypatch.setattr(method, "trusted", lambda *given, **named: Shares(0.9, 0.2))
+    even = torch.full((64,), 1 / 64)
+    early = before.share(64 / 5)[0]
+    with torch.no_grad():
+        found = method.predict(x)
+    if len(found.route.events):
+        pytest.skip("the images begin a pool of their own")
+    labels = literally(net, x, before.own, 0.5, even, (early, 0.0))[0].argmax(dim=1)
+    weights = (1 / torch.bincount(labels, minlength=5)[labels].float()) ** before.degree
+    weights = weights / weights.sum()
+    both = [literally(net, x, before.own, 0.5, weights, s)[0] for s in ((0.9, 0.2), (0.2, 0.2))]
+    own, plain = (logits.softmax(dim=1).amax(dim=1).sum() for logits in both)
+    _, gain = found.shown[0]
+    assert gain == pytest.approx(float(own - plain), abs=1e-3)
+    seen = before.shown[:5].sum() + 64
+    assert seen == pytest.approx(128)
+    expected = both[0] if known + gain >= -0.02 * seen else both[1]
+    torch.testing.assert_close(found.logits, expected, rtol=1e-4, atol=1e-4)
+    assert method.accounts.gains[0] == known  # nothing is kept before it is learned from
+    adapter(x)
+    assert method.accounts.gains[0] == pytest.approx(known + gain, rel=1e-6, abs=1e-3)
+
+
+def test_an_older_pool_of_few_classes_asks_its_bank_whether_it_is_surer(make_net, stream):
+    adapter = adapt(make_net(), decode="none", options={**GROWN, "lr": 0.0})
+    method, x = adapter.method, stream(1)[0]
+    adapter(x)
+    stored = method.images_of(adapter.memory.retrieve(None))
+    count = len(stored) - 2  # a bank that is not full is filled up
+    stands = np.linspace(0.5, 1.5, count)
+    method.accounts.uneven[0] = 0.0
+    assert method._gain(0, stored, stands) == 0.0  # where all classes are shown nobody asks
+    method.accounts.uneven[0] = 0.8
+    method.correlation.sums[:] = 8.0, 0.0  # in random order
+    now = Before(method)
+    method.accounts.gains[0] = -1.0  # what was known does not decide what is asked
+    early, late = now.share(shown=-now.shown)[0], method.known_trust(0, method.router).late
+    assert late < early
+    sure = []
+    for share in ((early, late), (late, late)):
+        with torch.no_grad():
+            likely = with_statistics(make_net(), now.mixed(share))(stored[:count]).softmax(dim=1)
+        sure.append(likely.amax(dim=1).double().numpy())
+    expected = float(stands @ (sure[0] - sure[1]))
+    assert abs(expected) > 1e-3
+    assert method._gain(0, stored, stands) == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_pool_that_takes_the_place_of_another_starts_from_the_source(make_net, stream):

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from multipool.methods.multipool.rules import trust
 from multipool.methods.multipool.shares import (
+    certainty,
     evenness,
+    is_surer,
     lateness,
     shares,
     shown,
@@ -97,8 +99,27 @@ def test_late_layers_are_never_trusted_more_and_the_same_where_all_classes_are_s
     assert shares(n, s, 0.0, 16.0) == (found.early, found.early)
 
 
+@given(st.floats(0, 1000), st.floats(0, 5), st.floats(0, 1))
+def test_where_answers_are_not_surer_all_layers_are_late(n, s, u):
+    late = shares(n, s, u, 16.0).late
+    assert shares(n, s, u, 16.0, surer=False) == (late, late)
+    assert shares(n, s, 0.0, 16.0, surer=False) == shares(n, s, 0.0, 16.0)
+
+
+def test_answers_may_cost_a_fiftieth_of_certainty_each():
+    sums = told(np.zeros(100, dtype=int))
+    assert is_surer(0.0, sums)
+    assert is_surer(-1.99, sums)
+    assert not is_surer(-2.01, sums)
+    assert is_surer(0.0, np.zeros(12))  # nobody has asked
+
+
+def test_certainty_is_the_largest_probability():
+    logits = torch.tensor([[0.0, 0.0], [np.log(3.0), 0.0], [-1.0, 9999.0]])
+    assert certainty(logits) == pytest.approx([0.5, 0.75, 1.0])
+
+
 def test_steps_are_shorter_the_fewer_classes_are_shown():
-    one, two, all_ = (told(np.arange(200) % n) for n in (1, 2, 10))
+    one, two, all_ = (unevenness(told(np.arange(200) % n)) for n in (1, 2, 10))
     assert evenness(all_) == 1.0
     assert evenness(one) < evenness(two) < 0.2
-    assert evenness(np.zeros(12)) == 1.0  # nothing was seen

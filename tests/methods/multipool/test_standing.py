@@ -77,7 +77,7 @@ def test_thresholds_grow_in_runs_and_where_few_classes_are_shown(make_net, degre
     method = adapt(make_net(), decode="none").method
     assert method.runs() == pytest.approx(AS_SET.runs), "nothing is known before the first image"
     method.router.numbers[1] = 2
-    method.accounts.shown[2] = shown
+    method.accounts.show(2, np.array(shown))
     method.correlation.sums = np.array([10.0, 3.0 * degree])
     assert method.runs() == pytest.approx(AS_SET.runs * expected)
 

@@ -13,8 +13,9 @@ from multipool.methods.multipool.events import Event
 from multipool.methods.multipool.records import saved, sound
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats
+from multipool.methods.multipool.shares import unevenness
 
-_NAMES = ("counts", "shown", "updates", "waiting", "events")
+_NAMES = ("counts", "shown", "gains", "updates", "waiting", "events")
 _MEMORY = 512.0  # images that what a pool shows is known from
 KINDS = ("created", "recalled", "merged", "split")
 
@@ -54,6 +55,9 @@ class Accounts:
     def __init__(self, most: int, num_classes: int) -> None:
         self.counts = np.zeros((most, num_classes))  # predicted classes
         self.shown = np.zeros((most, num_classes + 2))  # what answers say, summed over images
+        # By how much answers are surer with a pool's statistics in early layers, summed likewise.
+        self.gains = np.zeros(most)
+        self.uneven = np.zeros(most)  # how far it shows few classes, which follows from the sums
         self.updates = np.zeros(most, dtype=np.int64)
         self.waiting = np.zeros(most, dtype=np.int64)  # images since the last update
         self.events = np.zeros(len(KINDS), dtype=np.int64)
@@ -64,7 +68,7 @@ class Accounts:
         if event.kind == "merged":
             for values in (self.counts, self.updates, self.waiting):
                 values[event.pool] += values[event.other]
-            self.show(event.pool, self.shown[event.other])
+            self.show(event.pool, self.shown[event.other], float(self.gains[event.other]))
             self._close(event.other)
         elif event.kind in ("created", "split"):
             self._close(event.pool)
@@ -77,15 +81,24 @@ class Accounts:
         self.counts[pool] += np.bincount(known, minlength=self.counts.shape[1])
         self.waiting[pool] += len(labels)
 
-    def show(self, pool: int, shown: Floats) -> None:
-        """Take in what images of a pool show, ``(L + 2,)``; NaN, of a broken model, not."""
-        if np.isfinite(shown).all():
+    def show(self, pool: int, shown: Floats, gain: float = 0.0) -> None:
+        """Take in what images of a pool show, ``(L + 2,)``; NaN, of a broken model, not.
+
+        ``gain``: by how much they are answered surer with its statistics in early layers.
+        """
+        if np.isfinite(shown).all() and np.isfinite(gain):
+            self.gains[pool] = (self.gains[pool] + gain) * self._kept(pool, shown)
             self.shown[pool] = self.with_these(pool, shown)
+            self.uneven[pool] = unevenness(self.shown[pool])
 
     def with_these(self, pool: int, shown: Floats) -> Floats:
         """Return what a pool shows, ``(L + 2,)``, if images that show these come to it."""
-        total = self.shown[pool] + shown
-        return np.asarray(total * min(1.0, _MEMORY / max(float(total[:-2].sum()), 1.0)))
+        return np.asarray((self.shown[pool] + shown) * self._kept(pool, shown))
+
+    def _kept(self, pool: int, shown: Floats) -> float:
+        """Return the share of what is known that stays known with what these images show."""
+        images = float(self.shown[pool, :-2].sum() + shown[:-2].sum())
+        return min(1.0, _MEMORY / max(images, 1.0))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return all counts."""
@@ -93,13 +106,15 @@ class Accounts:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over saved counts, or raise ``ValueError`` and stay as it was."""
-        unknown = {"shown": torch.zeros(self.shown.shape)}  # not asked before 0.3
-        found = sound(self, _NAMES, {**unknown, **state}, "pools'")
+        asked = {name: torch.zeros(getattr(self, name).shape) for name in ("shown", "gains")}
+        found = sound(self, _NAMES, {**asked, **state}, "pools'")  # nobody asked before 0.3
         for name, values in found.items():
-            if (values < 0).any():
+            if name != "gains" and (values < 0).any():
                 raise ValueError(f"the pools' state has no sound '{name}': some are below zero")
         vars(self).update(found)
+        self.uneven = np.array([unevenness(sums) for sums in self.shown])
 
     def _close(self, pool: int) -> None:
         self.counts[pool] = self.shown[pool] = 0
+        self.gains[pool] = self.uneven[pool] = 0
         self.updates[pool] = self.waiting[pool] = 0

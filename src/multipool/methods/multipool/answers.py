@@ -25,12 +25,13 @@ _NO_MATTER = 0.005  # by which the weight of a pool's statistics may differ from
 class Routed(Prediction):
     """A prediction, and where its images belong; the router as it will be, if this is learned.
 
-    ``shown``: for young pools, what their images show, ``(L + 2,)``.
+    ``shown``: for young pools, what their images show, ``(L + 2,)``, and by how much answers are
+    surer with the pool's statistics in early layers.
     """
 
     route: Route | None = None
     router: Router | None = None
-    shown: Mapping[int, Floats] = field(default_factory=dict)
+    shown: Mapping[int, tuple[Floats, float]] = field(default_factory=dict)
 
     def decoded(self, labels: Tensor, doubt: Tensor) -> Prediction:
         """Return the same with what a decoder says, for banks."""

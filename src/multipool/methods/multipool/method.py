@@ -28,7 +28,7 @@ from multipool.methods.multipool.rules import (
     stretches,
     trust,
 )
-from multipool.methods.multipool.shares import Shares, shown
+from multipool.methods.multipool.shares import Shares, certainty, is_surer, shown, unevenness
 from multipool.methods.multipool.standing import PoolStanding
 from multipool.ops import View
 from multipool.ops.host import Arriving, sent
@@ -128,7 +128,7 @@ class MultiPool(PoolStanding):
         answer = None
         if [len(rows) for rows in young.values()] != [len(images)]:  # else all is asked below
             answer = self._answer(images, route.pools, fresh, router, guess)
-        seen: dict[int, Floats] = {}
+        seen: dict[int, tuple[Floats, float]] = {}
         for pool, rows in young.items():
             found, seen[pool] = self._of_young(images, rows, pool, pool in fresh, router)
             answer = found if answer is None else answer.changed(sent(rows, self.device), found)
@@ -174,10 +174,10 @@ class MultiPool(PoolStanding):
 
     def _of_young(
         self, images: Tensor, rows: Ints, pool: int, fresh: bool, router: Router
-    ) -> tuple[Answer, Floats]:
+    ) -> tuple[Answer, tuple[Floats, float]]:
         """Answer a young pool's ``rows`` ``(R,)`` with statistics that know these images too.
 
-        Returns what they show, ``(L + 2,)``, as well.
+        Returns what they show, ``(L + 2,)``, and by how much they are surer so, as well.
         """
         own = self.home if fresh else self.own[pool]
         moved = 1.0 if fresh else self.rate(pool)
@@ -190,11 +190,20 @@ class MultiPool(PoolStanding):
         labels, here = likely.argmax(dim=1), shown(likely.numpy()).sum(axis=0)
         counts = torch.bincount(labels, minlength=self.num_classes)
         seen = here if fresh else self.accounts.with_these(pool, here)
-        trusted = self.trusted(pool, counts.numpy() + known, seen, router)
+        trusted = self.trusted(pool, counts.numpy() + known, unevenness(seen), router)
         # Where classes come in runs, every class counts the same; else every image.
         weights = counts[labels].float() ** -self.correlation.degree
-        numbers = self.told(*trusted, moved, _ANSWER)
-        return Answer(self._moved(images, rows, weights / weights.sum(), own, numbers)), here
+        weights = weights / weights.sum()
+        plain, gain = None, 0.0
+        if trusted.late < trusted.early:  # few classes: are the early layers' worth having?
+            numbers = self.told(trusted.late, trusted.late, moved, _ANSWER)
+            plain = self._moved(images, rows, weights, own, numbers).clone()
+        answer = self._moved(images, rows, weights, own, self.told(*trusted, moved, _ANSWER))
+        if plain is not None:
+            gain = float((certainty(answer) - certainty(plain)).sum())
+            before = 0.0 if fresh else float(self.accounts.gains[pool])
+            answer = answer if is_surer(before + gain, seen) else plain
+        return Answer(answer), (here, gain)
 
     def _moved(
         self, images: Tensor, rows: Ints, weights: Tensor, own: Tensor, numbers: Tensor
@@ -251,7 +260,7 @@ class MultiPool(PoolStanding):
             self._pools[pool].add(images[start:stop], part)
             self.accounts.add(pool, known.labels.numpy()[start:stop])
             if asked := pool in prediction.shown:
-                self.accounts.show(pool, prediction.shown[pool])
+                self.accounts.show(pool, *prediction.shown[pool])
             due = _AT_ONCE if self.is_young(pool, set()) else self.config.update_every
             if self.accounts.waiting[pool] >= due:
                 stored = self._pools[pool].retrieve(self.config.samples)
@@ -279,6 +288,23 @@ class MultiPool(PoolStanding):
                 self.correlation.forget(place)
         accounts.note(event)
 
+    def _gain(self, pool: int, images: Tensor, stands: Floats) -> float:
+        """Return by how much samples, which stand for so many images ``(N,)``, are surer.
+
+        With the pool's statistics in early layers, that is; 0 where it shows all classes, which
+        nobody asks it of.
+        """
+        accounts = self.accounts
+        uneven = float(accounts.uneven[pool])
+        trusted = self.trusted(pool, accounts.counts[pool], uneven, self.router)
+        if trusted.late == trusted.early:
+            return 0.0
+        sure = [
+            certainty(self._of_one(images, pool, s).logits)[: len(stands)]
+            for s in (trusted, Shares(trusted.late, trusted.late))
+        ]
+        return float(stands @ (sure[0] - sure[1]))
+
     def update(self, pool: int, stored: Retrieved, asked: bool = False) -> Tensor:
         """Move a pool's statistics to those of samples of its bank.
 
@@ -296,5 +322,6 @@ class MultiPool(PoolStanding):
             if looks:
                 logits = self.one_pool_pass(images, self.told(pool, trusted.early, 0.0, _ASK))[0]
                 likely = logits[: len(stored)].double().softmax(dim=1).cpu().numpy()
-                self.accounts.show(pool, self.stands_for(pool, stored.labels) @ shown(likely))
+                stands = self.stands_for(pool, stored.labels)
+                self.accounts.show(pool, stands @ shown(likely), self._gain(pool, images, stands))
         return moved

@@ -7,6 +7,9 @@ in late ones only that class's: there they would take away what tells the class 
 Which classes a pool shows is asked with its own statistics in all layers but the last third, which
 has more and more of the source's. With the source's in all layers a shifted model favours a few
 classes, whatever is shown; with the pool's own in all layers it spreads its answers over all.
+
+Early layers are not quite the same for all classes, and a class that the source model knows well
+anyway is only harmed. So a pool of few classes is trusted there if answers are surer so.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ _ANSWERED = (0.4, 0.8)  # share of the depth that counts as early, and from whic
 _ASKED = (0.7, 1.0)  # the same where a pool is asked which classes it shows
 _FAVOUR = 0.5  # of L sum p^2: so uneven are the answers of any model
 _CLEARLY = 1.0  # of the same: from here on few classes are certain
+_DOUBT = 0.02  # of an answer's certainty: what a pool's statistics may cost it and still be taken
 _APART = 16.0  # squared distance of two classes in late layers, as that of domains is measured
 
 
@@ -64,23 +68,40 @@ def shown(answers: Floats) -> Floats:
     return np.column_stack([answers, doubt, np.square(answers).sum(axis=1)])
 
 
-def unevenness(shown: Floats) -> float:
+def certainty(logits: Tensor) -> Floats:
+    """Return how sure answers with these logits ``(N, L)`` are: the largest probability, ``(N,)``.
+
+    >>> certainty(torch.zeros(2, 4)).tolist()
+    [0.25, 0.25]
+    """
+    return np.asarray(logits.double().softmax(dim=1).amax(dim=1).cpu().numpy())
+
+
+def is_surer(gain: float, sums: Floats) -> bool:
+    """Tell whether answers are as sure with a pool's statistics in early layers, or surer.
+
+    ``gain`` in certainty and ``sums`` ``(L + 2,)`` are summed over the images that it has shown.
+    """
+    return bool(gain >= -_DOUBT * float(sums[:-2].sum()))
+
+
+def unevenness(sums: Floats) -> float:
     """Return how far few classes are shown: 0 for all L alike, 1 - 1/L for one.
 
-    ``shown`` ``(L + 2,)`` is summed over n images. That their mean answer p favours some classes is
-    told by L sum p_c^2, 1 if none is: by pairs of images, since an image resembles itself; beyond
-    what models favour anyway and what chance brings. How many classes k there are is told by what
-    the answers have to do with the images, ln k = H(p) - mean H: a class whose statistics are taken
-    off is answered by many, and surely by none. 0 before any image.
+    ``sums`` ``(L + 2,)`` are those of :func:`shown` over n images. That their mean answer p favours
+    some classes is told by L sum p_c^2, 1 if none is: by pairs of images, since an image resembles
+    itself; beyond what models favour anyway and what chance brings. How many classes k there are is
+    told by what the answers have to do with the images, ln k = H(p) - mean H: a class whose
+    statistics are taken off is answered by many, and surely by none. 0 before any image.
 
     >>> every, one = np.repeat(np.eye(4), 50, axis=0), np.eye(4)[np.zeros(200, dtype=int)]
     >>> unevenness(shown(every).sum(axis=0)), unevenness(shown(one).sum(axis=0))
     (0.0, 0.75)
     """
-    images, classes = float(shown[:-2].sum()), len(shown) - 2
+    images, classes = float(sums[:-2].sum()), len(sums) - 2
     if images <= 1:
         return 0.0
-    p, (doubt, sharpness) = shown[:-2] / images, shown[-2:] / images
+    p, (doubt, sharpness) = sums[:-2] / images, sums[-2:] / images
     alike = classes * (float(np.square(p).sum()) - sharpness / images) / (1 - 1 / images)
     chance = 2 * np.sqrt(2 * classes) * sharpness / images
     told = min(max(float(alike - 1 - _FAVOUR - chance), 0.0) / _CLEARLY, 1.0)
@@ -88,22 +109,21 @@ def unevenness(shown: Floats) -> float:
     return told * max(0.0, known - 1 / classes)
 
 
-def shares(samples: float, shift: float, uneven: float, prior: float) -> Shares:
+def shares(samples: float, shift: float, uneven: float, prior: float, surer: bool = True) -> Shares:
     """Return how far a pool is trusted.
 
     Its statistics err by 1/n, n its independent ``samples``; in late layers also by the ``uneven``
-    part of the classes it shows, times how far classes lie apart there.
+    part of the classes it shows, times how far classes lie apart there. In early ones they do not,
+    if they make its answers ``surer``; else all layers are as late ones.
     """
-    late = samples / (1 + samples * _APART * uneven)
-    return Shares(trust(samples, shift, prior), trust(late, shift, prior))
+    late = trust(samples / (1 + samples * _APART * uneven), shift, prior)
+    return Shares(trust(samples, shift, prior) if surer else late, late)
 
 
-def evenness(shown: Floats) -> float:
+def evenness(uneven: float) -> float:
     """Return 1 where all classes are shown, less the fewer they are.
 
-    ``shown`` ``(L + 2,)`` as for :func:`unevenness`.
-
-    >>> evenness(shown(np.repeat(np.eye(4), 50, axis=0)).sum(axis=0))
-    1.0
+    >>> evenness(0.0), evenness(1.0) < evenness(0.5)
+    (1.0, True)
     """
-    return 1 / (1 + _APART * unevenness(shown))
+    return 1 / (1 + _APART * uneven)

@@ -17,8 +17,8 @@ from multipool.methods.multipool.rules import Floats, effective_samples
 from multipool.methods.multipool.shares import (
     Shares,
     evenness,
+    is_surer,
     shares,
-    unevenness,
 )
 from multipool.ops.host import sent
 
@@ -35,15 +35,18 @@ class PoolStanding(PoolPasses, ABC):
         self.router = Router(width, most, config.new, config.same, config.mixed)
         self.accounts = Accounts(most, self.num_classes)
 
-    def trusted(self, pool: int, counts: Floats, shown: Floats, router: Router) -> Shares:
+    def trusted(
+        self, pool: int, counts: Floats, uneven: float, router: Router, surer: bool = True
+    ) -> Shares:
         """Return the weight of the statistics of a pool of these classes.
 
-        ``counts`` ``(L,)`` of those predicted for all its images, ``shown`` ``(L + 2,)``.
+        ``counts`` ``(L,)`` of those predicted for all its images; how ``uneven`` those are that it
+        shows, and whether its statistics make answers ``surer``.
         """
         samples = self.independent(counts)
         # Where classes are known to come in runs, the samples' likeness counts for it.
-        uneven = (1 - self.correlation.known) * unevenness(shown)
-        return shares(samples, router.shift(pool), uneven, self.config.prior)
+        uneven = (1 - self.correlation.known) * uneven
+        return shares(samples, router.shift(pool), uneven, self.config.prior, surer)
 
     def independent(self, counts: Floats) -> float:
         """Return how many independent images a pool of these ``counts`` ``(L,)`` is worth."""
@@ -51,11 +54,15 @@ class PoolStanding(PoolPasses, ABC):
 
     def known_trust(self, pool: int, router: Router) -> Shares:
         """Return the weight of a pool's statistics as they are."""
-        return self.trusted(pool, self.accounts.counts[pool], self.accounts.shown[pool], router)
+        accounts = self.accounts
+        surer = is_surer(float(accounts.gains[pool]), accounts.shown[pool])
+        return self.trusted(
+            pool, accounts.counts[pool], float(accounts.uneven[pool]), router, surer
+        )
 
     def evenness(self, pool: int) -> float:
         """Return how far a pool shows all classes, 1, or few; 1 where there are no pools."""
-        return 1.0 if self.branch is None else evenness(self.accounts.shown[pool])
+        return 1.0 if self.branch is None else evenness(float(self.accounts.uneven[pool]))
 
     def runs(self) -> float:
         """Return how much farther apart than usual domains must lie to be told from classes.
