@@ -193,7 +193,7 @@ def test_an_older_pool_of_few_classes_asks_its_bank_whether_it_is_surer(make_net
     count = len(stored) - 2  # a bank that is not full is filled up
     stands = np.linspace(0.5, 1.5, count)
     method.accounts.uneven[0] = 0.0
-    assert method._gain(0, stored, stands) == 0.0  # where all classes are shown nobody asks
+    assert method.gain(0, stored, stands) == 0.0  # where all classes are shown nobody asks
     method.accounts.uneven[0] = 0.8
     method.correlation.sums[:] = 8.0, 0.0  # in random order
     now = Before(method)
@@ -207,7 +207,7 @@ def test_an_older_pool_of_few_classes_asks_its_bank_whether_it_is_surer(make_net
         sure.append(likely.amax(dim=1).double().numpy())
     expected = float(stands @ (sure[0] - sure[1]))
     assert abs(expected) > 1e-3
-    assert method._gain(0, stored, stands) == pytest.approx(expected, abs=1e-4)
+    assert method.gain(0, stored, stands) == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_pool_that_takes_the_place_of_another_starts_from_the_source(make_net, stream):

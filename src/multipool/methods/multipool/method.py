@@ -15,31 +15,21 @@ from multipool.engine import Context, Kept, Prediction, Update
 from multipool.engine.bank import WatchedBank
 from multipool.engine.method import Record
 from multipool.methods.multipool.accounts import KINDS, PoolInfo, listed
-from multipool.methods.multipool.answers import Answer, Routed
+from multipool.methods.multipool.answering import ASK, PoolAnswers
+from multipool.methods.multipool.answers import Routed
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.events import Event, Route, fresh_pools
-from multipool.methods.multipool.learning import ENOUGH
-from multipool.methods.multipool.pools import WINDOW
-from multipool.methods.multipool.router import Router
-from multipool.methods.multipool.rules import (
-    Floats,
-    Ints,
-    distinct,
-    stretches,
-    trust,
-)
-from multipool.methods.multipool.shares import Shares, certainty, is_surer, shown, unevenness
-from multipool.methods.multipool.standing import PoolStanding
+from multipool.methods.multipool.rules import Floats, Ints, distinct, stretches
+from multipool.methods.multipool.shares import shown
 from multipool.ops import View
 from multipool.ops.host import Arriving, sent
 from multipool.ops.padding import filled
 
 _LOOKS = 8  # updates of a pool after which its bank is asked which classes it shows
-_ANSWER, _ASK = 0.0, 1.0  # what a pass is for
 _AT_ONCE = 8  # images after which a young pool is brought up to date
 
 
-class MultiPool(PoolStanding):
+class MultiPool(PoolAnswers):
     """Sorts the stream into pools and normalises every image with the statistics of its own.
 
     What images look like to the source model's early layers says which pool they belong to: a known
@@ -117,107 +107,25 @@ class MultiPool(PoolStanding):
         if self.branch is None:
             return self.plain(images)
         described = Arriving(self.describe(images))
-        guess = self._guess(images)
+        guess = self.guess(images)
         router = self.router.copy()
         events = router.look(runs := self.runs())
         route = router.sort(described.wait().numpy(), events, runs)
         if self.beside_host:  # else the other cores have the next pass to do
             router.foresee()
         fresh = fresh_pools(route.events)
-        young = self._young(route.pools, fresh)
+        young = self.young(route.pools, fresh)
         answer = None
         if [len(rows) for rows in young.values()] != [len(images)]:  # else all is asked below
-            answer = self._answer(images, route.pools, fresh, router, guess)
+            answer = self.answer(images, route.pools, fresh, router, guess)
         seen: dict[int, tuple[Floats, float]] = {}
         for pool, rows in young.items():
-            found, seen[pool] = self._of_young(images, rows, pool, pool in fresh, router)
+            found, seen[pool] = self.of_young(images, rows, pool, pool in fresh, router)
             answer = found if answer is None else answer.changed(sent(rows, self.device), found)
         assert answer is not None  # a batch is one young pool's, or was answered
         on_host = answer.on_host.wait()
         features = self.features_pass(images)[0] if self.bank.needs_features else None
         return Routed(answer.logits, None, None, features, on_host, route, router, seen)
-
-    def _guess(self, images: Tensor) -> Answer | None:
-        """Predict with the pool of the last images while the host sorts these, if that is free."""
-        pool = self.router.active
-        if not self.beside_host or pool < 0 or (self.router.owners[-WINDOW:] != pool).any():
-            return None
-        return self._of_one(images, pool, self.known_trust(pool, self.router))
-
-    def _answer(
-        self, images: Tensor, pools: Ints, fresh: set[int], router: Router, guess: Answer | None
-    ) -> Answer:
-        """Return the logits of images of these ``pools`` ``(B,)``, from what is known of them."""
-        used = distinct(pools)
-        shares = np.zeros((self.config.most, 2), dtype=np.float32)  # early, late
-        for pool in used:
-            shares[pool] = 0.0 if pool in fresh else self.known_trust(pool, router)
-        if guess is not None and guess.fits(used, shares):
-            return guess
-        if len(used) == 1:
-            return self._of_one(images, used[0], Shares(*shares[used[0]].tolist()))
-        there = sent(pools, self.device), sent(shares, self.device)
-        return Answer(self.pools_pass(images, *there)[0])
-
-    def _of_one(self, images: Tensor, pool: int, shares: Shares) -> Answer:
-        return Answer(
-            self.one_pool_pass(images, self.told(pool, *shares, _ANSWER))[0], pool, shares
-        )
-
-    def _young(self, pools: Ints, fresh: set[int]) -> dict[int, Ints]:
-        """Return the young pools that a batch brings images enough to, and their rows ``(R,)``."""
-        if len(pools) < ENOUGH:
-            return {}
-        rows = {pool: np.flatnonzero(pools == pool) for pool in distinct(pools)}
-        enough = {pool: mine for pool, mine in rows.items() if len(mine) >= ENOUGH}
-        return {pool: mine for pool, mine in enough.items() if self.is_young(pool, fresh)}
-
-    def _of_young(
-        self, images: Tensor, rows: Ints, pool: int, fresh: bool, router: Router
-    ) -> tuple[Answer, tuple[Floats, float]]:
-        """Answer a young pool's ``rows`` ``(R,)`` with statistics that know these images too.
-
-        Returns what they show, ``(L + 2,)``, and by how much they are surer so, as well.
-        """
-        own = self.home if fresh else self.own[pool]
-        moved = 1.0 if fresh else self.rate(pool)
-        known = np.zeros(self.num_classes) if fresh else self.accounts.counts[pool]
-        guessed = known + len(rows) / self.num_classes  # as if they were of all classes
-        early = trust(self.independent(guessed), router.shift(pool), self.config.prior)
-        even = torch.full((len(rows),), 1 / len(rows), dtype=torch.float32)
-        first = self._moved(images, rows, even, own, self.told(early, 0.0, moved, _ASK))
-        likely = Arriving(first.detach()).wait().double().softmax(dim=1)
-        labels, here = likely.argmax(dim=1), shown(likely.numpy()).sum(axis=0)
-        counts = torch.bincount(labels, minlength=self.num_classes)
-        seen = here if fresh else self.accounts.with_these(pool, here)
-        trusted = self.trusted(pool, counts.numpy() + known, unevenness(seen), router)
-        # Where classes come in runs, every class counts the same; else every image.
-        weights = counts[labels].float() ** -self.correlation.degree
-        weights = weights / weights.sum()
-        plain, gain = None, 0.0
-        if trusted.late < trusted.early:  # few classes: are the early layers' worth having?
-            numbers = self.told(trusted.late, trusted.late, moved, _ANSWER)
-            plain = self._moved(images, rows, weights, own, numbers).clone()
-        answer = self._moved(images, rows, weights, own, self.told(*trusted, moved, _ANSWER))
-        if plain is not None:
-            gain = float((certainty(answer) - certainty(plain)).sum())
-            before = 0.0 if fresh else float(self.accounts.gains[pool])
-            answer = answer if is_surer(before + gain, seen) else plain
-        return Answer(answer), (here, gain)
-
-    def _moved(
-        self, images: Tensor, rows: Ints, weights: Tensor, own: Tensor, numbers: Tensor
-    ) -> Tensor:
-        """Return the logits of some ``rows`` ``(R,)`` of these ``weights`` ``(R,)``."""
-        if len(rows) == len(images):
-            return self.young_pass(images, sent(weights, self.device), own, numbers)[0]
-        chosen = sent(rows, self.device)
-        if not self.beside_host:
-            return self.young_pass(images[chosen], weights, own, numbers)[0]
-        # All images, the others' weight 0: one shape for any number of rows.
-        whole = torch.zeros(len(images), dtype=torch.float32)
-        whole[torch.from_numpy(rows)] = weights
-        return self.young_pass(images, sent(whole, self.device), own, numbers)[0][chosen]
 
     # Learning -----------------------------------------------------------------------------------
 
@@ -288,23 +196,6 @@ class MultiPool(PoolStanding):
                 self.correlation.forget(place)
         accounts.note(event)
 
-    def _gain(self, pool: int, images: Tensor, stands: Floats) -> float:
-        """Return by how much samples, which stand for so many images ``(N,)``, are surer.
-
-        With the pool's statistics in early layers, that is; 0 where it shows all classes, which
-        nobody asks it of.
-        """
-        accounts = self.accounts
-        uneven = float(accounts.uneven[pool])
-        trusted = self.trusted(pool, accounts.counts[pool], uneven, self.router)
-        if trusted.late == trusted.early:
-            return 0.0
-        sure = [
-            certainty(self._of_one(images, pool, s).logits)[: len(stands)]
-            for s in (trusted, Shares(trusted.late, trusted.late))
-        ]
-        return float(stands @ (sure[0] - sure[1]))
-
     def update(self, pool: int, stored: Retrieved, asked: bool = False) -> Tensor:
         """Move a pool's statistics to those of samples of its bank.
 
@@ -320,8 +211,8 @@ class MultiPool(PoolStanding):
             weights = [part / part.sum() for part in rows]
             moved = self.move_pass(images, self.told(pool, *trusted, rate), *weights)[0].clone()
             if looks:
-                logits = self.one_pool_pass(images, self.told(pool, trusted.early, 0.0, _ASK))[0]
+                logits = self.one_pool_pass(images, self.told(pool, trusted.early, 0.0, ASK))[0]
                 likely = logits[: len(stored)].double().softmax(dim=1).cpu().numpy()
                 stands = self.stands_for(pool, stored.labels)
-                self.accounts.show(pool, stands @ shown(likely), self._gain(pool, images, stands))
+                self.accounts.show(pool, stands @ shown(likely), self.gain(pool, images, stands))
         return moved
