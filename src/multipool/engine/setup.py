@@ -111,6 +111,11 @@ def configure(config: C, options: Mapping[str, object], owner: str) -> C:
         if name not in known:
             raise unknown(f"option of {owner}", name, known)
         changed[name] = _like(known[name], value, f"option '{name}' of {owner}")
+        if "lr" in name.split("_") and not 0 <= changed[name] < math.inf:
+            raise ValueError(
+                f"option '{name}' of {owner} is a learning rate and must be at least 0 and finite, "
+                f"got {value!r}"
+            )
     return replace(config, **changed)  # type: ignore[type-var]
 
 

@@ -165,9 +165,7 @@ def test_saved_and_resumed(resumed, make_net, norm):
 @pytest.mark.parametrize(
     "option",
     [
-        {"lr": -1.0},
         {"learn_until": -1},
-        {"lr_without": -1},
         {"most": 0},
         {"depth": 1.5},
     ],

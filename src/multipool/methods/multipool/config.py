@@ -28,8 +28,14 @@ class MultiPoolConfig:
     centre: float = 0.5  # share of the classes that such a model's stream shows; 1: not centred
 
     def __post_init__(self) -> None:
-        least = {"most": 1, "width": 1, "samples": 2, "update_every": 1, "young": 0, "lr": 0}
-        least |= {"learn_until": 0, "lr_without": 0}
+        least = {
+            "most": 1,
+            "width": 1,
+            "samples": 2,
+            "update_every": 1,
+            "young": 0,
+            "learn_until": 0,
+        }
         for name, value in least.items():
             if not getattr(self, name) >= value:
                 raise ValueError(
