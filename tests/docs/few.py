@@ -55,6 +55,25 @@ def three_seeds() -> Cells:
     return found
 
 
+def surer() -> Cells:
+    """Return errors with the source's statistics, with early layers', with the surer and better."""
+    names = {("cifar100", "1"): "one of a hundred", ("cifar100", "2"): "two of a hundred"}
+    names |= {("cifar10", "1"): "one of ten", ("cifar10", "2"): "two of ten"}
+    trials: dict[str, dict[tuple[str, str], dict[str, tuple[float, float]]]] = {}
+    for row in load("explore-18-surer"):
+        trial = trials.setdefault(names[row["dataset"], row["classes_shown"]], {})
+        found = trial.setdefault((row["domain"], row["draw"]), {})
+        found[row["weight"]] = float(row["error"]), float(row["certainty"])
+    expected: Cells = {}
+    for label, trial in trials.items():
+        pairs = [(found["0.0"], found["0.85"]) for found in trial.values()]
+        chosen = [own if own[1] - plain[1] > -0.02 else plain for plain, own in pairs]
+        columns = [[a for (a, _), _ in pairs], [b for _, (b, _) in pairs], [e for e, _ in chosen]]
+        columns.append([min(a, b) for (a, _), (b, _) in pairs])
+        expected[label] = [[mean(column)] for column in columns]
+    return expected
+
+
 def layers() -> Cells:
     """Return error and classes predicted by the share of layers with a batch's statistics."""
     rows = load("explore-14-layers")

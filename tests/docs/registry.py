@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import ablations
+import distinct
 import domains
 import explorations
 import few
@@ -143,6 +144,20 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     ("docs/notebook/pools.md", "Two thresholds for new pools", " | bn"): near.thresholds,
     ("docs/notebook/pools.md", "Few classes", " | one of ten classes, batches of 64"): routing.few,
     ("docs/notebook/pools.md", "Few classes", _BY_SHARE): few.layers,
+    ("docs/notebook/pools.md", "Few classes", " | source"): few.surer,
+    (
+        "docs/notebook/pools.md",
+        "The images that come back",
+        " | C10, random, the same images",
+    ): distinct.explored,
+    ("docs/compare.md", "No image twice", " | mean regret"): distinct.regrets,
+    ("docs/compare.md", "No image twice", " | CIFAR-10-C, ctta"): distinct.seeds,
+    **{
+        ("docs/compare.md", f"No image twice, {name}", " | ptta"): partial(
+            distinct.cells, name.lower().replace("r-", "r", 1)
+        )
+        for name in ("CIFAR-10-C", "CIFAR-100-C")
+    },
     ("docs/multipool.md", "Few classes", "classes shown | draws of classes"): few.shown,
     (RESULTS, "Every method", "method | CIFAR-10-C"): streams.every_method,
     (RESULTS, _ABLATIONS, "table 2, against PeTTA (56.84) | ours"): ablations.table2,

@@ -36,7 +36,8 @@ _SCALE = Annotated[
     typer.Option(
         metavar="NAME",
         help=f"One of: {', '.join(SCALES)}. small: embedded data, two minutes; subset: short "
-        "streams of CIFAR; full: all kinds of stream, models and methods, three seeds.",
+        "streams of CIFAR; full: all kinds of stream, models and methods, three seeds; distinct: "
+        "the same, but no image comes twice.",
     ),
 ]
 _METHODS = Annotated[
