@@ -75,3 +75,15 @@ def test_a_torchscript_model_is_run_as_it_is_and_said_to_be_out_of_reach(make_im
     torch.testing.assert_close(network.plain(x), whole(x), rtol=1e-4, atol=1e-5)
     (record,) = caplog.records
     assert "TorchScript" in record.getMessage()
+
+
+@pytest.mark.parametrize("kind", ["register_forward_hook", "register_forward_pre_hook"])
+def test_hooks_on_a_normalisation_layer_are_said_not_to_be_called(kind, make_images, caplog):
+    model, called = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)), []
+    getattr(model[0], kind)(lambda *given: called.append("convolution"))
+    getattr(model[1], kind)(lambda *given: called.append("norm"))
+    network = Network(nn.Sequential(model, nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval())
+    (record,) = caplog.records
+    assert "a BatchNorm2d has hooks, which an adapter never calls" in record.getMessage()
+    network.plain(make_images(2))
+    assert called == ["convolution"]

@@ -207,6 +207,12 @@ def replace_norms(
             for name, child in module.named_children():
                 setattr(module, name, swap(child))
         elif isinstance(found, WithStatistics):
+            if module._forward_hooks or module._forward_pre_hooks:
+                _log.warning(
+                    "a %s has hooks, which an adapter never calls, since it normalises in its "
+                    "place: put them on the layer before or after it",
+                    type(module).__name__,
+                )
             norm: nn.Module = Norm(len(states), steering)
             states.append(found.state)
             kinds.append("BatchNorm")

@@ -55,6 +55,6 @@ def test_a_kind_is_described_in_words():
     assert few.describe() == "few, 2 classes a domain, 3 domains of 40 images, batches of 64"
     assert "few, 1 class a domain, 3" in replace(few, shown=1).describe()
     own = replace(SHAPES, distinct=True)
-    assert own.describe() == "ptta, gamma 0.1, 3 domains of 40 images of its own, batches of 64"
+    assert own.describe() == "ptta, gamma 0.1, 3 domains of 40 images of their own, batches of 64"
     again = replace(SHAPES, protocol="recurring", rounds=20)
     assert "gamma 0.1, 20 rounds" in again.describe()

@@ -59,7 +59,7 @@ class Kind:
         if self.rounds > 1:
             parts.append(f"{self.rounds} rounds")
         many = f"batches of {self.batch}" if self.batch > 1 else "one image at a time"
-        whose = "images of its own" if self.distinct else "images"
+        whose = "images of their own" if self.distinct else "images"
         return ", ".join([*parts, f"{self.domains} domains of {self.length:,} {whose}", many])
 
     def experiment(
