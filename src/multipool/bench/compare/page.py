@@ -76,7 +76,8 @@ def _summary(rows: Sequence[Row], seeds: Sequence[int]) -> str:
         told += " With one seed, a difference of less than about a point may be chance."
     missing = len(columns) * len(methods) * len(seeds) - len(rows)
     if missing:
-        told += f" {missing} run{'s are' if missing > 1 else ' is'} missing; those cells are empty."
+        told += f" {missing} run{'s are' if missing > 1 else ' is'} missing: a cell is the mean of "
+        told += "the seeds that it has, and empty if it has none."
     return f'<p class="soft">{escape(told)}</p>'
 
 
