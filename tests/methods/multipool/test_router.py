@@ -153,6 +153,32 @@ def test_a_mixed_stream_is_split_into_its_domains():
     assert own.samples[own.alive].sum() == 1024
 
 
+@pytest.mark.parametrize(
+    ("before", "share", "runs", "kept"),
+    [(768, 0.18, 1, True), (256, 0.18, 1, False), (768, 0.18, 0, False), (768, 0.7, 1, False)],
+)
+def test_in_runs_an_old_pool_that_gives_off_few_images_stays_as_it_is(before, share, runs, kept):
+    world, own = World(0), router(new=0.9)  # nothing is far enough to begin a pool by itself
+    follow(own, world.images(0, before, gap=1.3))
+    other = world.rng.random(512) < share
+    clouds = [world.images(domain, 512, gap=1.3) for domain in (1, 0)]
+    for batch in np.split(np.where(other[:, None], *clouds), 8):
+        was = own.copy()
+        events = own.look(runs)
+        if events:
+            break
+        own.sort(batch, events, runs)
+    assert [event.kind for event in events] == ["created" if kept else "split"]
+    assert own.samples.sum() == was.samples.sum()
+    assert own.samples[1] == own.weights[1] == (own.owners == 1).sum() > 0
+    assert np.allclose(own.centres[1], own.recent[own.owners == 1].mean(axis=0))
+    assert np.array_equal(own.centres[0], was.centres[0]) == kept
+    assert (own.weights[0] == was.weights[0]) == kept
+    if kept:
+        assert own.numbers[2] > 512  # how images vary is not learned anew
+        assert own.samples[1] < own.samples[0]
+
+
 def test_where_there_is_no_room_the_pool_longest_unused_goes():
     own = router(most=3)
     pools, events = follow(own, World(0).stream(0, 1, 2, 0, 3))

@@ -10,9 +10,8 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from multipool.methods.multipool.rules import Floats
+from multipool.methods.multipool.rules import Bools, Floats
 
 try:
     from multipool.methods.multipool import _gaussians
@@ -40,7 +39,7 @@ class Axis:
         both = np.logaddexp(*self._logs(along)) - 0.5 * np.log(self.variance)
         return float((both - one).mean())
 
-    def first(self, along: Floats) -> npt.NDArray[np.bool_]:
+    def first(self, along: Floats) -> Bools:
         """Return which places ``(N,)`` are likelier the first Gaussian's."""
         one, two = self._logs(along)
         return np.asarray(one > two)

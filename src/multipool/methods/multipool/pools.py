@@ -20,6 +20,8 @@ RECENT = 512  # images kept to look for two domains at once, and to learn how im
 EVERY = 64  # images between two looks at the pools
 CALM = 1000.0  # images over which a pool's centre is averaged
 _SELDOM = 4  # looks between two searches for a second domain, which are expensive
+_OLD = 2  # times what is recent: a pool that has seen so much is not begun anew in runs,
+_FEW = 0.25  # if less than this share of what is recent leaves it
 _LONG = 4000.0  # images over which their variation is averaged
 
 _MOVED = ("centres", "weights", "samples", "created", "used", "owners", "numbers")
@@ -94,7 +96,7 @@ class Pools:
             self._learn_variation()
             self._merge(events, self._same + runs / 4)
             if self._searches():
-                self._split(events)
+                self._split(events, in_runs=runs > self._new)
             if self._varies():
                 self._whitener()  # needed next, and here the host waits for the images anyway
         return events
@@ -197,7 +199,7 @@ class Pools:
             self.numbers[1] = keep
         events.append(Event("merged", keep, gone))
 
-    def _split(self, events: list[Event]) -> None:
+    def _split(self, events: list[Event], in_runs: bool) -> None:
         """Make two pools of the one that most recent images are in, if it holds two domains."""
         pool, mine = crowd(self.owners, self.weights, RECENT // 2)
         if not len(mine):
@@ -206,6 +208,10 @@ class Pools:
         if search is None or not search.is_of(points, int(self.numbers[0])):
             search = Search(points, int(self.numbers[0]), *self._how)
         if (second := search.result()) is None:
+            return
+        fewer = second if second.mean() < 0.5 else ~second
+        if in_runs and fewer.mean() < _FEW and self.samples[pool] >= _OLD * len(points):
+            self._split_off(pool, mine[fewer], events)
             return
         other = self._create(points[second], [])
         for place, part in ((pool, ~second), (other, second)):
@@ -220,3 +226,14 @@ class Pools:
         self.covariance = rest.T @ rest / len(rest)  # what it was held both domains' difference
         self.numbers[2] = len(rest)
         events.append(Event("split", pool, other))
+
+    def _split_off(self, pool: int, rows: Ints, events: list[Event]) -> None:
+        """Begin a pool with a few of another's recent images, ``rows`` ``(R,)`` of them.
+
+        The rest, and what the pool has learned in all the time before, stays as it is: the few may
+        be of one class.
+        """
+        other = self._create(self.recent[rows], events)
+        self.weights[other] = self.samples[other] = len(rows)
+        self.samples[pool] -= len(rows)
+        self.owners[rows] = other

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 _CLEARLY = 1e-9  # of the costs of a path: far more than its sums are rounded by
 _NEAR = 0.05  # squared distance from the source that any domain is thought to have
 

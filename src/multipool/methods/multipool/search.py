@@ -6,10 +6,9 @@ import os
 import threading
 
 import numpy as np
-import numpy.typing as npt
 
 from multipool.core import numpy_generator
-from multipool.methods.multipool.rules import Floats, Ints
+from multipool.methods.multipool.rules import Bools, Floats, Ints
 from multipool.methods.multipool.split import two_domains
 
 
@@ -39,7 +38,7 @@ class Search:
 
     def __init__(self, points: Floats, seen: int, seed: int, least: float) -> None:
         self._points, self._seen, self._seed, self._least = points, seen, seed, least
-        self._found: npt.NDArray[np.bool_] | None = None
+        self._found: Bools | None = None
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
 
@@ -52,7 +51,7 @@ class Search:
         """Tell whether this is the search in these points, after ``seen`` images."""
         return self._seen == seen and np.array_equal(self._points, points)
 
-    def result(self) -> npt.NDArray[np.bool_] | None:
+    def result(self) -> Bools | None:
         """Return which points are of the second domain, or None if there is none."""
         if self._thread is None or self._process != os.getpid():  # a fork has no such thread
             self._run()

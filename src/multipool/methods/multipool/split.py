@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from multipool.methods.multipool.gaussians import Axis, fit
-from multipool.methods.multipool.rules import Floats
+from multipool.methods.multipool.rules import Bools, Floats
 
 STARTS = 12
 _NEAR = (0.15, 0.3, 0.5)  # shares of the points that a fit begins from
@@ -52,9 +51,7 @@ def _nearest(ordered: Floats, middle: Floats, rank: int) -> Floats:
     return np.asarray(np.maximum(below, above, out=below).min(axis=1))
 
 
-def two_domains(
-    points: Floats, rng: np.random.Generator, least: float
-) -> npt.NDArray[np.bool_] | None:
+def two_domains(points: Floats, rng: np.random.Generator, least: float) -> Bools | None:
     """Return which points ``(N, D)`` are of a second domain, or None if there is none.
 
     ``least`` nats a sample must be gained on the third of the points that the fit has not seen.
