@@ -81,18 +81,30 @@ class Before:
         self.shown = method.accounts.shown[pool].copy()
         self.gain = float(method.accounts.gains[pool])
 
-    def share(self, more=0.0, shown=0.0):
+    def share(self, more=0.0, shown=0.0, surer=None):
         """Return the trust, by hand, of what was known and ``more``, after the batch was routed."""
-        config, method = self.method.config, self.method
-        samples = effective_samples(self.counts + more, config.likeness * self.degree)
+        config, method, seen = self.method.config, self.method, self.shown + shown
+        surer = self.is_surer(self.gain, seen) if surer is None else surer
+        # Samples of one class are half as alike to early layers, and more so to late ones.
+        early, late = (
+            effective_samples(self.counts + more, times * config.likeness * self.degree)
+            for times in ((0.5, 1.5) if surer else (1.0, 1.0))
+        )
         centre = method.router.centres[self.pool] @ method.router._whitener()
         shift = (centre**2).mean() - 1 / method.router.weights[self.pool]
         shift = shift if method.router.covariance.any() else 1.0
-        seen = self.shown + shown
         # In late layers classes shown unevenly are an error of their own.
-        late = 1 / (1 / samples + 16 * (1 - self.known) * unevenness(seen))
-        early, late = trust(samples, shift, config.prior), trust(late, shift, config.prior)
-        return (early if self.gain >= -0.02 * seen[:5].sum() else late), late
+        late = 1 / (1 / late + 16 * (1 - self.known) * unevenness(seen))
+        early, late = trust(early, shift, config.prior), trust(late, shift, config.prior)
+        return (early if surer else late), late
+
+    def unlayered(self, more):
+        """Return the trust of early layers in classes that nobody knows yet."""
+        return self.share(more, -self.shown, surer=False)[0]
+
+    def is_surer(self, gain, seen):
+        """Tell whether early layers make it surer: a fiftieth may be lost, nothing in runs."""
+        return gain >= -0.02 * (1 - self.known) * seen[:5].sum()
 
     def mixed(self, share=None):
         """Return what the pool normalises with: (1 - trust) source + trust its own."""
@@ -142,14 +154,18 @@ def test_a_young_pool_answers_with_statistics_that_the_batch_has_moved(make_net,
         found = adapter(x)
         # Classes are asked with the source's statistics in late layers.
         rate, even = 1 / (1 + t), torch.full((64,), 1 / 64)
-        asked = before.share(64 / 5)[0], 0.0
+        asked = before.unlayered(64 / 5), 0.0
         likely = literally(net, x, before.own, rate, even, asked)[0].double().softmax(dim=1)
         labels = likely.argmax(dim=1)
         counts = torch.bincount(labels, minlength=5)
         # Every class counts the same in a correlated stream, every image in another.
         weights = (1 / counts[labels].float()) ** before.degree
-        share = before.share(counts.double().numpy(), shown(likely.numpy()).sum(axis=0))
-        expected, _ = literally(net, x, before.own, rate, weights / weights.sum(), share)
+        weights, here = weights / weights.sum(), shown(likely.numpy()).sum(axis=0)
+        shares = [before.share(counts.double().numpy(), here, surer) for surer in (True, False)]
+        both = [literally(net, x, before.own, rate, weights, share)[0] for share in shares]
+        own, plain = (logits.softmax(dim=1).amax(dim=1).sum() for logits in both)
+        surer = before.is_surer(before.gain + float(own - plain), before.shown + here)
+        expected = both[0] if surer else both[1]
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -162,9 +178,10 @@ def test_few_classes_are_answered_with_whichever_statistics_make_it_surer(
     adapter(make_images(64, seed=99))
     before, method = Before(adapter.method), adapter.method
     method.accounts.gains[0] = known
-    monkeypatch.setattr(method, "trusted", lambda *given, **named: Shares(0.9, 0.2))
+    two = {True: Shares(0.9, 0.2), False: Shares(0.3, 0.3)}
+    monkeypatch.setattr(method, "trusted", lambda *given, surer=True: two[surer])
     even = torch.full((64,), 1 / 64)
-    early = before.share(64 / 5)[0]
+    early = before.unlayered(64 / 5)
     with torch.no_grad():
         found = method.predict(x)
     if len(found.route.events):
@@ -172,13 +189,14 @@ def test_few_classes_are_answered_with_whichever_statistics_make_it_surer(
     labels = literally(net, x, before.own, 0.5, even, (early, 0.0))[0].argmax(dim=1)
     weights = (1 / torch.bincount(labels, minlength=5)[labels].float()) ** before.degree
     weights = weights / weights.sum()
-    both = [literally(net, x, before.own, 0.5, weights, s)[0] for s in ((0.9, 0.2), (0.2, 0.2))]
+    both = [literally(net, x, before.own, 0.5, weights, s)[0] for s in two.values()]
     own, plain = (logits.softmax(dim=1).amax(dim=1).sum() for logits in both)
     _, gain = found.shown[0]
     assert gain == pytest.approx(float(own - plain), abs=1e-3)
     seen = before.shown[:5].sum() + 64
     assert seen == pytest.approx(128)
-    expected = both[0] if known + gain >= -0.02 * seen else both[1]
+    surer = known + gain >= -0.02 * (1 - before.known) * seen
+    expected = both[0] if surer else both[1]
     torch.testing.assert_close(found.logits, expected, rtol=1e-4, atol=1e-4)
     assert method.accounts.gains[0] == known  # nothing is kept before it is learned from
     adapter(x)
@@ -192,10 +210,10 @@ def test_an_older_pool_of_few_classes_asks_its_bank_whether_it_is_surer(make_net
     stored = method.images_of(adapter.memory.retrieve(None))
     count = len(stored) - 2  # a bank that is not full is filled up
     stands = np.linspace(0.5, 1.5, count)
+    method.correlation.sums[:] = 8.0, 0.0  # in random order
     method.accounts.uneven[0] = 0.0
     assert method.gain(0, stored, stands) == 0.0  # where all classes are shown nobody asks
     method.accounts.uneven[0] = 0.8
-    method.correlation.sums[:] = 8.0, 0.0  # in random order
     now = Before(method)
     method.accounts.gains[0] = -1.0  # what was known does not decide what is asked
     early, late = now.share(shown=-now.shown)[0], method.known_trust(0, method.router).late
@@ -208,6 +226,26 @@ def test_an_older_pool_of_few_classes_asks_its_bank_whether_it_is_surer(make_net
     expected = float(stands @ (sure[0] - sure[1]))
     assert abs(expected) > 1e-3
     assert method.gain(0, stored, stands) == pytest.approx(expected, abs=1e-4)
+
+
+def test_in_runs_early_layers_trust_a_pool_more_and_late_ones_less_unless_it_is_less_sure(
+    make_net, stream
+):
+    adapter = adapt(make_net(), decode="none", options=GROWN)
+    method = adapter.method
+    adapter(stream(1)[0])
+    counts, router = np.array([50.0, 10.0, 4.0, 0.0, 0.0]), method.router
+    method.accounts.counts[0], method.accounts.uneven[0] = counts, 0.0
+    for r, runs in ((0.0, False), (0.3, True)):
+        method.correlation.sums[:] = 1000.0, 1000.0 * r
+        found = [method.trusted(0, counts, 0.0, router, surer) for surer in (True, False)]
+        middle = trust(effective_samples(counts, 0.6 * runs), router.shift(0), 16.0)
+        assert found[1] == (middle, middle)
+        assert (found[0].early > middle > found[0].late) == runs
+        assert (found[0] == found[1]) == (not runs)
+    for gain, expected in ((0.0, found[0]), (-0.5, found[1])):
+        method.accounts.gains[0] = gain
+        assert method.known_trust(0, router) == expected
 
 
 def test_a_pool_that_takes_the_place_of_another_starts_from_the_source(make_net, stream):

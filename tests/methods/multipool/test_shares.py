@@ -86,24 +86,24 @@ def test_images_drawn_from_all_classes_are_not_uneven_however_few(classes):
 
 
 def test_late_layers_are_trusted_by_one_over_n_and_what_classes_bring():
-    samples, shift, uneven, prior = 40.0, 0.5, 0.1, 16.0
-    found = shares(samples, shift, uneven, prior)
-    assert found.early == pytest.approx(shift / (shift + prior / samples))
-    assert found.late == pytest.approx(shift / (shift + prior * (1 / samples + 16 * uneven)))
+    early, late, shift, uneven, prior = 40.0, 20.0, 0.5, 0.1, 16.0
+    found = shares((early, late), shift, uneven, prior)
+    assert found.early == pytest.approx(shift / (shift + prior / early))
+    assert found.late == pytest.approx(shift / (shift + prior * (1 / late + 16 * uneven)))
 
 
 @given(st.floats(0, 1000), st.floats(0, 5), st.floats(0, 1))
 def test_late_layers_are_never_trusted_more_and_the_same_where_all_classes_are_shown(n, s, u):
-    found = shares(n, s, u, 16.0)
+    found = shares((n, n), s, u, 16.0)
     assert 0 <= found.late <= found.early == trust(n, s, 16.0)
-    assert shares(n, s, 0.0, 16.0) == (found.early, found.early)
+    assert shares((n, n), s, 0.0, 16.0) == (found.early, found.early)
 
 
 @given(st.floats(0, 1000), st.floats(0, 5), st.floats(0, 1))
 def test_where_answers_are_not_surer_all_layers_are_late(n, s, u):
-    late = shares(n, s, u, 16.0).late
-    assert shares(n, s, u, 16.0, surer=False) == (late, late)
-    assert shares(n, s, 0.0, 16.0, surer=False) == shares(n, s, 0.0, 16.0)
+    late = shares((n, n), s, u, 16.0).late
+    assert shares((n, n), s, u, 16.0, surer=False) == (late, late)
+    assert shares((n, n), s, 0.0, 16.0, surer=False) == shares((n, n), s, 0.0, 16.0)
 
 
 def test_answers_may_cost_a_fiftieth_of_certainty_each():
@@ -112,6 +112,14 @@ def test_answers_may_cost_a_fiftieth_of_certainty_each():
     assert is_surer(-1.99, sums)
     assert not is_surer(-2.01, sums)
     assert is_surer(0.0, np.zeros(12))  # nobody has asked
+
+
+def test_in_runs_answers_may_cost_nothing():
+    sums = told(np.zeros(100, dtype=int))
+    assert is_surer(0.0, sums, runs=1.0)
+    assert not is_surer(-0.01, sums, runs=1.0)
+    assert is_surer(-0.99, sums, runs=0.5)
+    assert not is_surer(-1.01, sums, runs=0.5)
 
 
 def test_certainty_is_the_largest_probability():

@@ -13,7 +13,7 @@ from multipool.methods.multipool.learning import ENOUGH
 from multipool.methods.multipool.pools import WINDOW
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats, Ints, distinct, trust
-from multipool.methods.multipool.shares import Shares, certainty, is_surer, shown, unevenness
+from multipool.methods.multipool.shares import Shares, certainty, shown, unevenness
 from multipool.methods.multipool.standing import PoolStanding
 from multipool.ops.host import Arriving, sent
 
@@ -75,19 +75,20 @@ class PoolAnswers(PoolStanding, ABC):
         labels, here = likely.argmax(dim=1), shown(likely.numpy()).sum(axis=0)
         counts = torch.bincount(labels, minlength=self.num_classes)
         seen = here if fresh else self.accounts.with_these(pool, here)
-        trusted = self.trusted(pool, counts.numpy() + known, unevenness(seen), router)
+        asked = pool, counts.numpy() + known, unevenness(seen), router
+        trusted = self.trusted(*asked)
         # Where classes come in runs, every class counts the same; else every image.
         weights = counts[labels].float() ** -self.correlation.degree
         weights = weights / weights.sum()
         plain, gain = None, 0.0
         if trusted.late < trusted.early:  # few classes: are the early layers' worth having?
-            numbers = self.told(trusted.late, trusted.late, moved, ANSWER)
+            numbers = self.told(*self.trusted(*asked, surer=False), moved, ANSWER)
             plain = self._moved(images, rows, weights, own, numbers).clone()
         answer = self._moved(images, rows, weights, own, self.told(*trusted, moved, ANSWER))
         if plain is not None:
             gain = float((certainty(answer) - certainty(plain)).sum())
             before = 0.0 if fresh else float(self.accounts.gains[pool])
-            answer = answer if is_surer(before + gain, seen) else plain
+            answer = answer if self.surer(before + gain, seen) else plain
         return Answer(answer), (here, gain)
 
     def _moved(
@@ -112,11 +113,12 @@ class PoolAnswers(PoolStanding, ABC):
         """
         accounts = self.accounts
         uneven = float(accounts.uneven[pool])
-        trusted = self.trusted(pool, accounts.counts[pool], uneven, self.router)
+        asked = pool, accounts.counts[pool], uneven, self.router
+        trusted = self.trusted(*asked)
         if trusted.late == trusted.early:
             return 0.0
         sure = [
             certainty(self.of_one(images, pool, s).logits)[: len(stands)]
-            for s in (trusted, Shares(trusted.late, trusted.late))
+            for s in (trusted, self.trusted(*asked, surer=False))
         ]
         return float(stands @ (sure[0] - sure[1]))

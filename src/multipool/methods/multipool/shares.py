@@ -8,6 +8,9 @@ Which classes a pool shows is asked with its own statistics in all layers but th
 has more and more of the source's. With the source's in all layers a shifted model favours a few
 classes, whatever is shown; with the pool's own in all layers it spreads its answers over all.
 
+Where classes come in runs it is the same with the samples of one class, which are less alike to
+early layers than to late ones.
+
 Early layers are not quite the same for all classes, and a class that the source model knows well
 anyway is only harmed. So a pool of few classes is trusted there if answers are surer so.
 """
@@ -27,6 +30,7 @@ _ASKED = (0.7, 1.0)  # the same where a pool is asked which classes it shows
 _FAVOUR = 0.5  # of L sum p^2: so uneven are the answers of any model
 _CLEARLY = 1.0  # of the same: from here on few classes are certain
 _DOUBT = 0.02  # of an answer's certainty: what a pool's statistics may cost it and still be taken
+EARLY, LATE = 0.5, 1.5  # times how alike samples of one class are: so are they in such layers
 _APART = 16.0  # squared distance of two classes in late layers, as that of domains is measured
 
 
@@ -77,12 +81,17 @@ def certainty(logits: Tensor) -> Floats:
     return np.asarray(logits.double().softmax(dim=1).amax(dim=1).cpu().numpy())
 
 
-def is_surer(gain: float, sums: Floats) -> bool:
+def is_surer(gain: float, sums: Floats, runs: float = 0.0) -> bool:
     """Tell whether answers are as sure with a pool's statistics in early layers, or surer.
 
     ``gain`` in certainty and ``sums`` ``(L + 2,)`` are summed over the images that it has shown.
+    Where classes are known to come in ``runs``, 0 to 1, any loss counts: the other way to answer is
+    then one that is good for all classes, too.
+
+    >>> is_surer(-1.0, np.full(102, 1.0)), is_surer(-1.0, np.full(102, 1.0), runs=1.0)
+    (True, False)
     """
-    return bool(gain >= -_DOUBT * float(sums[:-2].sum()))
+    return bool(gain >= -_DOUBT * (1 - runs) * float(sums[:-2].sum()))
 
 
 def unevenness(sums: Floats) -> float:
@@ -109,15 +118,19 @@ def unevenness(sums: Floats) -> float:
     return told * max(0.0, known - 1 / classes)
 
 
-def shares(samples: float, shift: float, uneven: float, prior: float, surer: bool = True) -> Shares:
+def shares(
+    samples: tuple[float, float], shift: float, uneven: float, prior: float, surer: bool = True
+) -> Shares:
     """Return how far a pool is trusted.
 
-    Its statistics err by 1/n, n its independent ``samples``; in late layers also by the ``uneven``
-    part of the classes it shows, times how far classes lie apart there. In early ones they do not,
-    if they make its answers ``surer``; else all layers are as late ones.
+    Its statistics err by 1/n, n the independent ``samples`` it is worth to early and to late
+    layers; in late ones also by the ``uneven`` part of the classes it shows, times how far classes
+    lie apart there. In early ones they do not, if they make its answers ``surer``; else all layers
+    are as late ones.
     """
-    late = trust(samples / (1 + samples * _APART * uneven), shift, prior)
-    return Shares(trust(samples, shift, prior) if surer else late, late)
+    early, late = samples
+    behind = trust(late / (1 + late * _APART * uneven), shift, prior)
+    return Shares(trust(early, shift, prior) if surer else behind, behind)
 
 
 def evenness(uneven: float) -> float:

@@ -15,6 +15,8 @@ from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats, effective_samples
 from multipool.methods.multipool.shares import (
+    EARLY,
+    LATE,
     Shares,
     evenness,
     is_surer,
@@ -43,19 +45,31 @@ class PoolStanding(PoolPasses, ABC):
         ``counts`` ``(L,)`` of those predicted for all its images; how ``uneven`` those are that it
         shows, and whether its statistics make answers ``surer``.
         """
-        samples = self.independent(counts)
         # Where classes are known to come in runs, the samples' likeness counts for it.
         uneven = (1 - self.correlation.known) * uneven
+        early, late = (EARLY, LATE) if surer else (1.0, 1.0)
+        samples = self.independent(counts, early), self.independent(counts, late)
         return shares(samples, router.shift(pool), uneven, self.config.prior, surer)
 
-    def independent(self, counts: Floats) -> float:
-        """Return how many independent images a pool of these ``counts`` ``(L,)`` is worth."""
-        return effective_samples(counts, self.config.likeness * self.correlation.degree)
+    def independent(self, counts: Floats, times: float = 1.0) -> float:
+        """Return how many independent images a pool of these ``counts`` ``(L,)`` is worth.
+
+        To layers to which samples of one class are so many ``times`` as alike as to all.
+        """
+        likeness = times * self.config.likeness * self.correlation.degree
+        return effective_samples(counts, min(likeness, 1.0))
+
+    def surer(self, gain: float, shown: Floats) -> bool:
+        """Tell whether a pool that has ``shown`` this ``(L + 2,)`` is answered surer, by ``gain``.
+
+        Both summed over its images, with its statistics in early layers and without.
+        """
+        return is_surer(gain, shown, self.correlation.known)
 
     def known_trust(self, pool: int, router: Router) -> Shares:
         """Return the weight of a pool's statistics as they are."""
         accounts = self.accounts
-        surer = is_surer(float(accounts.gains[pool]), accounts.shown[pool])
+        surer = self.surer(float(accounts.gains[pool]), accounts.shown[pool])
         return self.trusted(
             pool, accounts.counts[pool], float(accounts.uneven[pool]), router, surer
         )
