@@ -85,6 +85,33 @@ def explored() -> Cells:
     return found
 
 
+def long_runs() -> Cells:
+    """Return what rules for long runs brought, means of seeds, from the rows of exploration."""
+    found: Cells = {}
+    for rule in ("before", "adopted"):
+        sums: dict[tuple[str, ...], list[list[float]]] = defaultdict(list)
+        for row in load("explore-20-long-runs"):
+            if row["rule"] == rule:
+                place = tuple(row[c] for c in ("dataset", "domains", "protocol", "images_a_domain"))
+                sums[place].append([float(row[column]) for column in _BOTH])
+        both = [[mean(column) for column in zip(*sums[place], strict=True)] for place in _LONG]
+        found[rule] = [cell[:1] if cell[0] == cell[1] else cell for cell in both]
+    return found
+
+
+_RUNS = "ptta gamma 0.1"
+_LONG = [
+    ("cifar10", "extra", _RUNS, "10000"),
+    ("cifar10", "extra", _RUNS, "2500"),
+    ("cifar10", "made-up", _RUNS, "650"),
+    ("cifar10", "mild", _RUNS, "700"),
+    ("cifar10", "made-up", "mixed", "650"),
+    ("cifar10", "made-up", "interleaved", "650"),
+    ("cifar100", "made-up", _RUNS, "650"),
+    ("cifar100", "extra", "ptta gamma 0.01", "2500"),
+]
+
+
 def _both(row: Row | None) -> list[float] | None:
     """Return the undecoded error, and the decoded one where it is another."""
     if row is None:

@@ -150,6 +150,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         "The images that come back",
         " | C10, random, the same images",
     ): distinct.explored,
+    ("docs/notebook/pools.md", "Long runs", " | C10 extra, 10,000"): distinct.long_runs,
     ("docs/compare.md", "No image twice", " | mean regret"): distinct.regrets,
     ("docs/compare.md", "No image twice", " | CIFAR-10-C, ctta"): distinct.seeds,
     **{
