@@ -81,7 +81,7 @@ class PoolAnswers(PoolStanding, ABC):
         weights = counts[labels].float() ** -self.correlation.degree
         weights = weights / weights.sum()
         plain, gain = None, 0.0
-        if trusted.late < trusted.early:  # few classes: are the early layers' worth having?
+        if trusted.late < trusted.early:  # few classes, or runs: are early layers worth it?
             numbers = self.told(*self.trusted(*asked, surer=False), moved, ANSWER)
             plain = self._moved(images, rows, weights, own, numbers).clone()
         answer = self._moved(images, rows, weights, own, self.told(*trusted, moved, ANSWER))
@@ -108,8 +108,8 @@ class PoolAnswers(PoolStanding, ABC):
     def gain(self, pool: int, images: Tensor, stands: Floats) -> float:
         """Return by how much samples, which stand for so many images ``(N,)``, are surer.
 
-        With the pool's statistics in early layers, that is; 0 where it shows all classes, which
-        nobody asks it of.
+        With the pool's statistics in early layers, that is; 0 where all layers trust it alike: it
+        shows all classes, and in random order.
         """
         accounts = self.accounts
         uneven = float(accounts.uneven[pool])
