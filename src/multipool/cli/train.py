@@ -55,6 +55,10 @@ def main(
     mix: Annotated[
         float, typer.Option(metavar="X", help="Share of batches for mixup or CutMix.")
     ] = 0.0,
+    precision: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="auto, float32 or bf16; auto: bf16 on a GPU."),
+    ] = "auto",
     optimizer: Annotated[
         str, typer.Option(metavar="NAME", help=f"One of: {', '.join(OPTIMIZERS)}.")
     ] = "sgd",
@@ -95,6 +99,7 @@ def main(
         smoothing=smoothing,
         randaugment=randaugment,
         mix=mix,
+        precision=precision,
     )
     recipe = Recipe(dataset, model, config, images, data_dir, size, half, init)
     with _bar(epochs, hidden=quiet or json) as report:

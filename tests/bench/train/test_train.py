@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -50,6 +51,16 @@ def test_it_learns_an_easy_task():
     model = train(tiny(), bright_and_dark(), SMALL)
     assert error_percent(model, bright_and_dark()) == 0.0
     assert not model.training
+
+
+def test_bfloat16_teaches_about_the_same_and_weights_stay_float32():
+    plain, short = (
+        train(tiny(), bright_and_dark(), replace(SMALL, precision=precision))
+        for precision in ("float32", "bf16")
+    )
+    assert {p.dtype for p in short.parameters()} == {torch.float32}
+    assert not torch.equal(weights(plain), weights(short))
+    assert torch.allclose(weights(plain), weights(short), atol=0.05)
 
 
 def test_the_seed_decides_and_global_state_is_left_alone():
@@ -209,6 +220,7 @@ def test_fewer_images_than_a_batch_are_one_batch():
         ({"warmup": 1.0}, "warmup must be from 0 to below 1, got 1.0"),
         ({"mix": 1.5}, "mix must be a share from 0 to 1, got 1.5"),
         ({"optimizer": "adam"}, "unknown optimizer 'adam'; did you mean 'adamw'.*"),
+        ({"precision": "bf61"}, "unknown precision 'bf61'; did you mean 'bf16'.*"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(options, message):

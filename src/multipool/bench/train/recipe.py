@@ -52,7 +52,7 @@ class Recipe:
         words += ["--crop", str(config.crop), "--augmix" if config.augmix else "--no-augmix"]
         words += ["--jitter"] if config.jitter else []
         words += ["--randaugment"] if config.randaugment else []
-        for option in ("optimizer", "warmup", "smoothing", "mix"):
+        for option in ("optimizer", "warmup", "smoothing", "mix", "precision"):
             if (value := getattr(config, option)) != getattr(TrainConfig, option):
                 words += [f"--{option}", f"{value:g}" if isinstance(value, float) else value]
         if self.dataset == "shapes":

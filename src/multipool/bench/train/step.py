@@ -12,8 +12,8 @@ from multipool.engine.graphs import Graphed
 class Step:
     """Updates a model by batches of one size.
 
-    On a GPU the forward pass runs in bfloat16, and a small model's step is mostly the launching of
-    its kernels: they are recorded once and launched together.
+    With ``short`` the forward pass runs in bfloat16. On a GPU a small model's step is mostly the
+    launching of its kernels: they are recorded once and launched together.
     """
 
     def __init__(
@@ -22,9 +22,10 @@ class Step:
         optimizer: torch.optim.Optimizer,
         smoothing: float,
         device: torch.device,
+        short: bool,
     ) -> None:
         self._model, self._optimizer = model, optimizer
-        self._smoothing, self._device = smoothing, device
+        self._smoothing, self._device, self._short = smoothing, device, short
         self._graph = Graphed(self._gradients)
 
     def __call__(self, mixed: Mixed, labels: Tensor) -> Tensor:
@@ -41,8 +42,7 @@ class Step:
     ) -> tuple[Tensor, ...]:
         # None, not zeros: replayed, the backward pass writes its gradients and adds to nothing.
         self._optimizer.zero_grad(set_to_none=True)
-        kind = self._device.type
-        with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._short):
             logits = self._model(images)
         loss = mixed_loss(logits.float(), labels, others, share, self._smoothing)
         loss.backward()

@@ -15,9 +15,19 @@ from multipool.bench.train.augment import augmix, crop_and_flip, jitter, randaug
 from multipool.bench.train.mix import Mixed, mix
 from multipool.bench.train.optimizers import OPTIMIZERS, restore, store
 from multipool.bench.train.step import Step
-from multipool.core import ImageSet, as_float, lookup, read_tensors, torch_generator, write_tensors
+from multipool.core import (
+    ImageSet,
+    as_float,
+    lookup,
+    read_tensors,
+    torch_generator,
+    unknown,
+    write_tensors,
+)
 from multipool.data.stream import RESIDENT_LIMIT
 from multipool.ops.host import sent
+
+PRECISIONS = ("auto", "float32", "bf16")
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,7 @@ class TrainConfig:
     smoothing: float = 0.0  # of the labels
     randaugment: bool = False
     mix: float = 0.0  # share of the batches that mixup or CutMix treats
+    precision: str = "auto"  # of the forward pass: "float32", "bf16"; auto: bf16 on a GPU
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "lr"):
@@ -55,6 +66,12 @@ class TrainConfig:
         if not 0 <= self.mix <= 1:
             raise ValueError(f"mix must be a share from 0 to 1, got {self.mix}")
         lookup(OPTIMIZERS, self.optimizer, "optimizer")
+        if self.precision not in PRECISIONS:
+            raise unknown("precision", self.precision, PRECISIONS)
+
+    def is_short(self, device: torch.device) -> bool:
+        """Return whether the forward pass runs in bfloat16 on ``device``."""
+        return self.precision == "bf16" or (self.precision == "auto" and device.type == "cuda")
 
     def rate(self, done: float) -> float:
         """Return the learning rate after a share ``done`` of the training.
@@ -92,17 +109,18 @@ def train(
 
     With a ``checkpoint`` the state is written there after each epoch; ``resume`` continues from
     it (or starts, if there is none), on the CPU bit for bit as if there had been no break. On a
-    GPU the images are kept there, if they fit, and the forward pass runs in bfloat16.
+    GPU the images are kept there, if they fit.
     """
     device = torch.device(device)
     images = _near(images, device)
-    model.to(device=device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+    layout = _layout(device, config)
+    model.to(device=device, memory_format=layout).train()  # type: ignore[call-overload]
     make = OPTIMIZERS[config.optimizer]
     optimizer = make(model, config.lr, config.weight_decay, config.momentum)
     started = 0
     if resume and checkpoint is not None and Path(checkpoint).is_file():
         started = _restore(Path(checkpoint), model, optimizer, config, len(images))
-    step = Step(model, optimizer, config.smoothing, device)
+    step = Step(model, optimizer, config.smoothing, device, config.is_short(device))
     for epoch in range(started, config.epochs):
         _epoch(step, optimizer, images, config, epoch, device, report)
         if checkpoint is not None:
@@ -136,6 +154,12 @@ def round_to_half(model: nn.Module) -> nn.Module:
     return model
 
 
+def _layout(device: torch.device, config: TrainConfig) -> torch.memory_format:
+    """Return how activations lie in memory: channels last is faster but for GroupNorm in bf16."""
+    on_cpu_short = device.type == "cpu" and config.is_short(device)
+    return torch.contiguous_format if on_cpu_short else torch.channels_last
+
+
 def _near(images: ImageSet, device: torch.device) -> ImageSet:
     """Return the images on ``device``, or as they are if they would take too much of it."""
     if images.images.numel() > RESIDENT_LIMIT:
@@ -163,6 +187,7 @@ def _epoch(
             group["lr"] = config.rate(done)
         batch = images.take(order[step * config.batch_size : (step + 1) * config.batch_size])
         inputs = _augment(sent(batch.images, device), generator, config)
+        inputs = inputs.contiguous(memory_format=_layout(device, config))
         mixed = mix(inputs, generator, config.mix) if config.mix > 0 else Mixed(inputs)
         loss = learn(mixed, sent(batch.labels, device))
         if report is not None:
@@ -178,7 +203,7 @@ def _augment(images: Tensor, generator: torch.Generator, config: TrainConfig) ->
         images = randaugment(images, generator)
     if config.jitter:
         images = jitter(images, generator)
-    return images.contiguous(memory_format=torch.channels_last)
+    return images
 
 
 def _describe(config: TrainConfig, count: int) -> str:
