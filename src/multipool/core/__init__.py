@@ -3,6 +3,7 @@
 Nothing here knows about methods, datasets or experiments; everything above may use it.
 """
 
+from multipool.core.batches import batches, is_pair
 from multipool.core.files import (
     discard_parts,
     read_json,
@@ -37,12 +38,14 @@ __all__ = [
     "Retrieved",
     "Table",
     "as_float",
+    "batches",
     "brief",
     "check_as_before",
     "check_images",
     "check_plain",
     "check_range",
     "discard_parts",
+    "is_pair",
     "lookup",
     "numpy_generator",
     "numpy_state",

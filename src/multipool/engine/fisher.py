@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from multipool.core import as_float, check_images
-from multipool.engine.statistics import SourceStatistics, batches
+from multipool.core import as_float, batches, check_images
+from multipool.engine.statistics import SourceStatistics
 from multipool.ops import Branch, Group, Network, batch
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multipool.core import ImageSet, as_float, check_images, numpy_generator
-from multipool.engine.statistics import is_pair
+from multipool.core import ImageSet, as_float, check_images, is_pair, numpy_generator
 
 
 class Replay:

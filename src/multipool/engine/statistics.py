@@ -7,22 +7,20 @@ one class for ever, so we give such a class the mean and variance of all images.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 
-from multipool.core import ImageSet, as_float, check_images, read_tensors, write_tensors
+from multipool.core import as_float, batches, check_images, read_tensors, write_tensors
 from multipool.engine.saving import check_unaltered, check_version, digest
 from multipool.ops import Network
 
 _KIND = "multipool source statistics"
 _VERSION = "1"
 _MOST_IMAGES = 100_000  # as released
-_BATCH = 250
 
 
 @dataclass(frozen=True)
@@ -41,31 +39,6 @@ class SourceStatistics:
     def to(self, device: torch.device) -> SourceStatistics:
         """Return the same statistics on ``device``."""
         return SourceStatistics(**{name: t.to(device) for name, t in self.state.items()})
-
-
-def is_pair(source: object) -> TypeGuard[tuple[Any, Any]]:
-    """Tell a pair of arrays, images and labels, from two batches of (images, labels)."""
-    if not isinstance(source, tuple) or len(source) != 2:
-        return False
-    lengths = {len(part) if hasattr(part, "__len__") else -1 for part in source}
-    return len(lengths) == 1 and not any(isinstance(part, (tuple, list)) for part in source)
-
-
-def batches(source: object) -> Iterator[Tensor]:
-    """Yield batches of images from a loader, an ``ImageSet``, or a pair of arrays."""
-    if isinstance(source, ImageSet):
-        source = (source.images, source.labels)
-    if is_pair(source):
-        images = torch.as_tensor(source[0])
-        yield from images.split(_BATCH)
-        return
-    if not isinstance(source, Iterable):
-        raise ValueError(
-            "source must be an iterable of (images, labels) batches, a pair of arrays, or a "
-            f"statistics file, got {type(source).__name__}"
-        )
-    for item in source:
-        yield torch.as_tensor(item[0] if isinstance(item, (tuple, list)) else item)
 
 
 @torch.no_grad()
