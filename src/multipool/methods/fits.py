@@ -41,9 +41,18 @@ def check_fits(kind: type[Method], network: Network) -> None:
     found = ", ".join(sorted(set(network.kinds)))
     has = f"{found} only" if found else "none with weights of their own"
     names = [n for n, k in METHODS.items() if works(k, statistics=statistics, affine=affine)]
+    advice = "put BatchNorm into it with models.with_batchnorm, or " if affine else ""
     raise ValueError(
-        f"method '{kind.name}' adapts {needed} and this model has {has}; choose a method that "
-        f"works on it: {', '.join(names)}"
+        f"method '{kind.name}' adapts {needed} and this model has {has}; {advice}choose a method "
+        f"that works on it: {', '.join(names)}"
+    )
+
+
+def is_without_statistics(method: Method) -> bool:
+    """Tell whether a method keeps statistics of normalisation layers and this model has none."""
+    network = method.network
+    return (
+        method.normalises_by == "kept" and network.source is not None and not network.has_statistics
     )
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from multipool.core import brief, lookup, read_tensors, unknown, write_tensors
+from multipool.models.batchnorm import put_in_stored
 from multipool.models.hubs import SPELLINGS, foreign, is_foreign
 from multipool.models.normalise import Normalise, Normalised
 from multipool.models.pickled import look_through
@@ -124,6 +125,7 @@ def _assemble(
     if num_classes not in (None, found):
         raise ValueError(f"{path} has {found} classes, expected {num_classes}")
     model = skeleton(name, found)
+    put_in_stored(model, tensors)
     tensors = with_counters(model.state_dict(), tensors)
     _check_fit(path, name, model.state_dict(), tensors)
     full = {k: _full(v) for k, v in tensors.items()}
@@ -143,6 +145,7 @@ def _fill(
     if found is not None and found != classifier(inner).out_features:
         model = foreign(architecture, found, pretrained=False)
         inner = _inner(model)
+    put_in_stored(inner, tensors)
     _check_fit(path, architecture, inner.state_dict(), tensors)
     full = {k: _full(v) for k, v in tensors.items()}
     _check_values(path, inner.state_dict(), full)

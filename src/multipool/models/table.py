@@ -52,6 +52,8 @@ BUILT_IN: dict[str, Architecture] = {
     "wrn40-2": Architecture(partial(WideResNet, depth=40, widen=2), size=32),
     # 26 layers as He et al. count them; the wide networks' own count includes the shortcuts.
     "resnet26-gn": Architecture(partial(WideResNet, depth=28, widen=4, groups=8), size=32),
+    "wrn28-1-gn": Architecture(partial(WideResNet, depth=28, widen=1, groups=8), size=32),
+    "vit-tiny-32": Architecture(partial(VisionTransformer, width=96, depth=5, heads=3), size=32),
     "vit-small-32": Architecture(VisionTransformer, size=32),
     "resnext29-4x32d": Architecture(ResNeXt29, head="classifier", size=32),
     "resnet18-64": Architecture(
@@ -84,8 +86,15 @@ def _architecture(name: str, found: object) -> Architecture:
 
 MODELS: Table[Architecture] = Table("model", "multipool.models", BUILT_IN, _architecture)
 
+_WEIGHTS = Path(__file__).parent / "weights"
 SHIPPED: dict[str, Path] = {
-    "shapes-wrn10-1": Path(__file__).parent / "weights" / "shapes_wrn10_1.safetensors",
+    name: _WEIGHTS / f"{name.replace('-', '_')}.safetensors"
+    for name in (
+        "shapes-wrn10-1",
+        "cifar10-wrn28-1-gn",
+        "cifar10-vit-tiny-32",
+        "cifar100-wrn28-1-gn",
+    )
 }
 
 

@@ -24,7 +24,7 @@ class MultiPoolConfig:
     samples: int = 64  # asked of the bank at each update
     lr: float = 0.004  # of learning by gradients where the stream is in random order; 0: none
     learn_until: int = 1024  # samples of a pool that are learned from, its first
-    lr_without: float = 0.0003  # in place of lr for a model without BatchNorm, which has no pools
+    lr_without: float = 0.0003  # in place of lr for a model with other norms than BatchNorm
     centre: float = 0.5  # share of the classes that such a model's stream shows; 1: not centred
 
     def __post_init__(self) -> None:

@@ -70,7 +70,7 @@ class PoolPasses(Method, ABC):
 
     def _rate_of_learning(self, config: MultiPoolConfig) -> float:
         """Return the learning rate for this kind of model; 0: nothing is learned."""
-        if self.network.has_statistics:
+        if set(self.network.kinds) == {"BatchNorm"}:
             return config.lr
         longer = _LAYERNORM if set(self.network.kinds) == {"LayerNorm"} else 1
         return longer * config.lr_without
