@@ -68,6 +68,11 @@ class Experiment:
         "those shipped for the dataset.",
         "FILE",
     )
+    batchnorm: bool = _setting(
+        False,
+        "Put BatchNorm before the model's other normalisation layers, measured on training images.",
+        "",
+    )
     data_dir: str | None = _setting(None, "Where datasets lie; else MULTIPOOL_DATA.", "DIR")
     domains: tuple[str, ...] | None = _setting(
         None, "Domains in stream order; left out: the paper's.", "A,B,..."
@@ -198,8 +203,9 @@ class Experiment:
             del values["fallback"]
         if self.protocol != "few":
             del values["shown"]
-        if not self.distinct:
-            del values["distinct"]
+        for name in ("distinct", "batchnorm"):
+            if not values[name]:
+                del values[name]
         for name in ("size", "classes"):
             if values[name] is None:
                 del values[name]

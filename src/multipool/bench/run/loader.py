@@ -68,7 +68,12 @@ class Loader:
         if experiment.dataset == "folder" and experiment.size is None and own is not None:
             dataset = self.dataset(replace(experiment, size=own))
         count = dataset.num_classes or models.classifier(model).out_features
-        return Loaded(dataset, model, count, digest, _notes(experiment, model, dataset))
+        notes = _notes(experiment, model, dataset)
+        if experiment.batchnorm:
+            source = dataset.source("train")
+            model = models.with_batchnorm(model, source)
+            notes += (f"BatchNorm: {source.note}",)
+        return Loaded(dataset, model, count, digest, notes)
 
 
 def _notes(experiment: Experiment, model: nn.Module, dataset: Dataset) -> tuple[str, ...]:

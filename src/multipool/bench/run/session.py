@@ -35,6 +35,7 @@ from multipool.bench.run.tally import (
     sizes,
 )
 from multipool.data import Stream
+from multipool.methods.fits import is_without_statistics
 
 STRETCH = 640  # samples of one point of the error curve, at most
 POINTS = 15  # of the curve of a short stream, at least
@@ -86,6 +87,11 @@ class Session:
             reset_every=experiment.reset_every,
             decode=experiment.decoder(),
         )
+        if is_without_statistics(self.adapter.method):
+            self.notes.append(
+                f"{experiment.method}: the model has no BatchNorm whose statistics could be kept; "
+                "with clean training images --batchnorm puts some in"
+            )
         self.rounds = experiment.rounds if experiment.protocol == "recurring" else 1
         self.groups = groups(self.stream, self.rounds)
         most = max(1, STRETCH // experiment.batch_size)
