@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from kinds import WITHOUT_STATISTICS, make_kind_net
+from libraries import package
 from multipool import adapt, load, methods, models
+from multipool.data.corruptions import corrupt
 from multipool.models.batchnorm import WithBatchNorm
 from multipool.testing import random_images, source_batches
 
@@ -158,6 +161,43 @@ def test_it_is_loaded_into_a_model_of_the_users_own(tmp_path):
     assert torch.equal(again(random_images(3)), made(random_images(3)))
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("vit_tiny_patch16_224", {"img_size": 32, "patch_size": 8, "depth": 2}),
+        ("convnext_atto", {}),
+    ],
+)
+def test_models_of_timm_are_measured_on_every_layer(name, options):
+    net = package("timm").create_model(name, num_classes=5, **options).eval()
+    norms = [m for m in net.modules() if isinstance(m, nn.LayerNorm)]
+    images = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        made = models.with_batchnorm(net, images)
+        assert torch.allclose(made(images), net(images), atol=1e-4)
+    assert len(put_in(made)) == len(norms)
+
+
+def test_real_images_out_of_focus_are_told_apart_again(shared):
+    name, count = "cifar10-wrn28-1-gn", 256
+    test, train = (shared / "data" / f"cifar10_{part}.npz" for part in ("test", "train2k"))
+    if not (test.is_file() and train.is_file()):
+        pytest.skip("the images of CIFAR-10 are not in the shared folder")
+    rows = np.random.default_rng(0).permutation(10_000)[:count]
+    arrays, clean = np.load(test), np.load(train)["images"][::10]
+    blurred = corrupt(arrays["images"][rows], "gaussian_blur", seed=0)
+    images, source = (
+        torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous() for pixels in (blurred, clean)
+    )
+    labels, net = torch.from_numpy(arrays["labels"][rows]), models.load(name)
+    wrong = []
+    for model in (net, models.with_batchnorm(net, source)):
+        adapter = adapt(model, decode="none")
+        answers = torch.cat([adapter(part) for part in images.split(64)]).argmax(dim=1)
+        wrong.append((answers != labels).float().mean())
+    assert wrong[1] < wrong[0] - 0.1  # 26 and 48 per cent, when it was written
+
+
 @pytest.mark.parametrize("layout", [[0, 0, 4], [0, 1, 7], [0, 4, 4], [0, 1], [[0, 1, 4]]])
 def test_a_layout_that_makes_no_sense_is_refused(layout, tmp_path):
     images = torch.rand(4, 3, 32, 32)
@@ -204,3 +244,14 @@ def test_a_model_with_nothing_to_add_to_is_refused():
         models.with_batchnorm(make_kind_net("batchnorm"), random_images(4))
     with pytest.raises(ValueError, match="^most must be at least 2 images"):
         models.with_batchnorm(make_kind_net("groupnorm"), random_images(4), most=1)
+
+
+def test_multipool_trusts_a_pool_of_tokens_four_times_as_soon():
+    made = {
+        kind: models.with_batchnorm(make_kind_net(kind), random_images(40))
+        for kind in ("layernorm", "groupnorm")
+    }
+    priors = [adapt(net).method.prior for net in (*made.values(), make_kind_net("batchnorm"))]
+    assert priors == [4.0, 16.0, 16.0]
+    # Few BatchNorm layers before LayerNorm are none that were put in front of each.
+    assert adapt(make_kind_net("batchnorm", "layernorm")).method.prior == 16.0

@@ -68,7 +68,7 @@ class PoolAnswers(PoolStanding, ABC):
         moved = 1.0 if fresh else self.rate(pool)
         known = np.zeros(self.num_classes) if fresh else self.accounts.counts[pool]
         guessed = known + len(rows) / self.num_classes  # as if they were of all classes
-        early = trust(self.independent(guessed), router.shift(pool), self.config.prior)
+        early = trust(self.independent(guessed), router.shift(pool), self.prior)
         even = torch.full((len(rows),), 1 / len(rows), dtype=torch.float32)
         first = self._moved(images, rows, even, own, self.told(early, 0.0, moved, ASK))
         likely = Arriving(first.detach()).wait().double().softmax(dim=1)

@@ -49,7 +49,7 @@ class PoolStanding(PoolPasses, ABC):
         uneven = (1 - self.correlation.known) * uneven
         early, late = (EARLY, LATE) if surer else (1.0, 1.0)
         samples = self.independent(counts, early), self.independent(counts, late)
-        return shares(samples, router.shift(pool), uneven, self.config.prior, surer)
+        return shares(samples, router.shift(pool), uneven, self.prior, surer)
 
     def independent(self, counts: Floats, times: float = 1.0) -> float:
         """Return how many independent images a pool of these ``counts`` ``(L,)`` is worth.
