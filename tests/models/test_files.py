@@ -165,8 +165,16 @@ def test_the_shipped_weights_load_and_say_how_they_were_made(name):
     said = models.metadata(name)
     assert said["command"].startswith("multipool train ")
     assert f"--seed {said['seed']}" in said["command"]
-    logits = models.load(name, num_classes=100)(images())
+    classes = 10 if name.startswith("cifar10-") else 100
+    logits = models.load(name, num_classes=classes)(images())
     assert torch.isfinite(logits).all()
+
+
+@pytest.mark.parametrize("name", [name for name in models.SHIPPED if name.startswith("cifar")])
+def test_the_shipped_models_of_cifar_have_the_clean_error_their_files_say(name):
+    said = float(models.metadata(name)["clean_error_percent"])
+    found = cifar_error(name, f"{name.partition('-')[0]}_test", 400)
+    assert found == pytest.approx(said, abs=7.5)  # 3 sigma of 400 images
 
 
 def test_the_shipped_model_has_the_clean_error_its_file_says():
@@ -181,7 +189,8 @@ def test_the_shipped_model_has_the_clean_error_its_file_says():
 
 
 def cifar_error(weights, data, count):
-    model = models.load(shared("weights", f"{weights}.safetensors"))
+    known = weights in models.SHIPPED
+    model = models.load(weights if known else shared("weights", f"{weights}.safetensors"))
     arrays = np.load(shared("data", f"{data}.npz"))
     rows = np.linspace(0, 9999, count).astype(int)  # the files are sorted by class
     pixels = torch.from_numpy(arrays["images"][rows]).permute(0, 3, 1, 2)

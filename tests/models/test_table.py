@@ -29,6 +29,8 @@ FEATURES = {  # the widths of the papers
     "wrn40-2": 128,
     "resnet26-gn": 256,  # 64 times 4
     "vit-small-32": 256,
+    "wrn28-1-gn": 64,
+    "vit-tiny-32": 96,
     "resnext29-4x32d": 1024,
     "resnet18-64": 512,
     "resnet50": 2048,

@@ -94,6 +94,7 @@ SHIPPED: dict[str, Path] = {
         "cifar10-wrn28-1-gn",
         "cifar10-vit-tiny-32",
         "cifar100-wrn28-1-gn",
+        "cifar100-vit-tiny-32",
     )
 }
 
