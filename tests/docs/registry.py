@@ -84,6 +84,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     ("docs/compare.md", "Whole streams without BatchNorm", " | ViT, CIFAR-10-C"): (
         regrets.whole_without_batchnorm
     ),
+    ("docs/compare.md", "BatchNorm put in", " | GroupNorm, C10, ptta"): regrets.put_in,
     ("docs/performance.md", "On an H200", " | by the clock"): speeds.kernels,
     ("docs/performance.md", "Precision", " | C10, WRN-16-2: ptta"): regrets.precisions,
     (RESULTS, _WHOLE, "method | its own pool"): lambda: streams.hosts(streams.WHOLE),

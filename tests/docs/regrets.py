@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import product
 from statistics import mean
 
 from rows import load
@@ -102,6 +103,19 @@ def without_batchnorm(file: str) -> dict[str, Cells]:
         cells = found.setdefault(row["method"], [None] * len(places))
         both = [float(row["undecoded_error"]), float(row["error"])]
         cells[places.index((row["kind"], row["dataset"]))] = both
+    return found
+
+
+def put_in() -> dict[str, Cells]:
+    """The same with small models as they are, and with BatchNorm put in."""
+    models, sets = ("wrn28-1-gn", "vit-tiny-32"), ("cifar10-c", "cifar100-c")
+    places = list(product(models, sets, ("ptta", "ctta")))
+    found: dict[str, Cells] = {}
+    for row in load("compare/batchnorm"):
+        name = f"{row['method']} +" if row["batchnorm"] else row["method"]
+        cells = found.setdefault(name, [None] * len(places))
+        both = [float(row["undecoded_error"]), float(row["error"])]
+        cells[places.index((row["model"], row["dataset"], row["kind"]))] = both
     return found
 
 

@@ -115,6 +115,23 @@ def test_a_normalisation_of_your_own(place, capsys):
     assert (place / "state.safetensors").is_file()
 
 
+def test_a_model_without_batchnorm(place, monkeypatch):
+    names = {}
+    exec(compile(code("A model without BatchNorm"), "batchnorm", "exec"), names)
+    assert names["answers"].shape == (64, 10)
+    assert names["adapter"].pools
+    seen = []
+
+    def caught(experiment, *args, **kwargs):
+        seen.append(experiment)
+        raise ValueError("enough")
+
+    monkeypatch.setattr("multipool.cli.run.run", caught)
+    with pytest.raises(SystemExit):
+        main(words(section("A model without BatchNorm")))
+    assert (seen[0].method, seen[0].batchnorm) == ("multipool", True)
+
+
 def test_the_recipes_are_commands_that_exist(place, capsys):
     from multipool.bench.train.recipe import Recipe
     from multipool.cli import train
