@@ -21,6 +21,7 @@ from multipool.ops.norms import OfItsOwn, examine
 
 _LAYERS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
 _LAYOUT = ".layout"
+MOST = 1000  # images to look at: 200 are as good, and a loader may hold a million
 
 
 class WithBatchNorm(nn.Module):
@@ -61,7 +62,7 @@ class WithBatchNorm(nn.Module):
 
 
 @torch.no_grad()
-def with_batchnorm(model: nn.Module, images: object, most: int = 1000) -> nn.Module:
+def with_batchnorm(model: nn.Module, images: object, most: int = MOST) -> nn.Module:
     """Return a copy with BatchNorm in front of every layer that normalises image by image.
 
     Its answers are those of the model, but for rounding. All methods can adapt it, also those that

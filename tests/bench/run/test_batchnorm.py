@@ -29,7 +29,7 @@ def test_a_method_that_needs_batchnorm_runs_and_the_result_says_on_what(weights,
     result = run(Experiment(method="bn", weights=weights, batchnorm=True, **SMALL), loader=loader)
     assert result.settings["batchnorm"] is True
     assert "BatchNorm: the source data are" in result.notes[0]
-    assert "training images, none of which the stream shows" in result.notes[0]
+    assert "training images, none of which the stream shows; at most 1,000" in result.notes[0]
     again = Experiment.from_settings(result.settings)
     assert again.batchnorm
 

@@ -14,6 +14,7 @@ from torch import nn
 from multipool import data, models
 from multipool.bench.run.experiment import Experiment
 from multipool.data import Dataset
+from multipool.models.batchnorm import MOST
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Loader:
         if experiment.batchnorm:
             source = dataset.source("train")
             model = models.with_batchnorm(model, source)
-            notes += (f"BatchNorm: {source.note}",)
+            notes += (f"BatchNorm: {source.note}; at most {MOST:,} are measured",)
         return Loaded(dataset, model, count, digest, notes)
 
 
