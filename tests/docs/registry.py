@@ -85,6 +85,9 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         regrets.whole_without_batchnorm
     ),
     ("docs/compare.md", "BatchNorm put in", " | GroupNorm, C10, ptta"): regrets.put_in,
+    ("docs/compare.md", "BatchNorm put in", "seeds 0 to 2 | GroupNorm, C10, ptta"): (
+        partial(regrets.put_in, "012", ("multipool +", "membn +", "bn +", "source"))
+    ),
     ("docs/performance.md", "On an H200", " | by the clock"): speeds.kernels,
     ("docs/performance.md", "Precision", " | C10, WRN-16-2: ptta"): regrets.precisions,
     (RESULTS, _WHOLE, "method | its own pool"): lambda: streams.hosts(streams.WHOLE),

@@ -106,17 +106,22 @@ def without_batchnorm(file: str) -> dict[str, Cells]:
     return found
 
 
-def put_in() -> dict[str, Cells]:
-    """The same with small models as they are, and with BatchNorm put in."""
+def put_in(seeds: str = "0", methods: tuple[str, ...] = ()) -> dict[str, Cells]:
+    """The same with small models as they are, and with BatchNorm put in: means over seeds."""
     models, sets = ("wrn28-1-gn", "vit-tiny-32"), ("cifar10-c", "cifar100-c")
     places = list(product(models, sets, ("ptta", "ctta")))
-    found: dict[str, Cells] = {}
+    found: dict[str, list[list[list[float]]]] = {}
     for row in load("compare/batchnorm"):
         name = f"{row['method']} +" if row["batchnorm"] else row["method"]
-        cells = found.setdefault(name, [None] * len(places))
-        both = [float(row["undecoded_error"]), float(row["error"])]
-        cells[places.index((row["model"], row["dataset"], row["kind"]))] = both
-    return found
+        if row["seed"] in seeds and name in (methods or (name,)):
+            cells = found.setdefault(name, [[] for _ in places])
+            both = [float(row["undecoded_error"]), float(row["error"])]
+            cells[places.index((row["model"], row["dataset"], row["kind"]))].append(both)
+    assert all(len(cell) == len(seeds) for cells in found.values() for cell in cells)
+    return {
+        name: [[mean(part) for part in zip(*cell, strict=True)] for cell in cells]
+        for name, cells in found.items()
+    }
 
 
 def whole_without_batchnorm() -> dict[str, Cells]:
