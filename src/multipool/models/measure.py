@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from multipool.core import as_float, batches, check_images
 from multipool.ops.outputs import refused
@@ -50,11 +51,15 @@ def measured(
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     moments: dict[nn.Module, Moments] = {}
     seen = 0
+
+    def count(layer: nn.Module, given: tuple[Tensor, ...]) -> None:
+        moments[layer].add(given[0])
+
     for given in batches(images):
         part = as_float(check_images(given[: most - seen]).to(device))
         if not moments:
             moments = _laid_out(model, layers, part[:1])
-        with _watched(moments):
+        with _hooked([layer.register_forward_pre_hook(count) for layer in moments]):
             model(part)
         seen += len(part)
         if seen >= most:
@@ -67,13 +72,8 @@ def measured(
 
 
 @contextmanager
-def _watched(moments: Mapping[nn.Module, Moments]) -> Iterator[None]:
-    """Let what the layers are given in a pass be counted."""
-
-    def count(layer: nn.Module, given: tuple[Tensor, ...]) -> None:
-        moments[layer].add(given[0])
-
-    handles = [layer.register_forward_pre_hook(count) for layer in moments]
+def _hooked(handles: Sequence[RemovableHandle]) -> Iterator[None]:
+    """Take hooks off again, whatever becomes of the pass."""
     try:
         yield
     finally:
@@ -104,14 +104,11 @@ def _passed(
         if given:  # by position, as all models of the libraries do
             passed[layer] = (given[0], output)
 
-    handles = [layer.register_forward_hook(keep) for layer in layers]
     try:
-        model(images)
+        with _hooked([layer.register_forward_hook(keep) for layer in layers]):
+            model(images)
     except RuntimeError as error:
         raise refused(images, None, error) from error
-    finally:
-        for handle in handles:
-            handle.remove()
     return passed
 
 
