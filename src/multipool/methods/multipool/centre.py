@@ -6,6 +6,9 @@ by is its shift. Where it shows few classes their mean is no centre, and nothing
 
 Several memories are kept. A short one knows the last domain best, but where classes come in runs
 it has seen few of them: the shortest decides that has seen about as many as any.
+
+A model need not be centred on its own images. There its mean answer is even as it is, and what the
+centre takes off makes it uneven: so it is taken off only while the mean answer is evener by it.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from torch import Tensor
 _MEMORIES = (500.0, 1000.0, 2000.0, 4000.0, 8000.0)  # images of 100 classes or fewer; else more
 _ALL = 0.7  # of the way from the least share of the classes to all: there the centre counts fully
 _ENOUGH = 0.95  # of the classes seen by any memory, with which one is taken before longer ones
+_ANSWERS = 1000.0  # images over which answers with and without the centre are held to each other
 _FIRST = 16.0  # images that not knowing the centre is worth
 
 
@@ -29,12 +33,17 @@ class Centre:
 
     def __init__(self, bias: Tensor, least: float) -> None:
         self._bias, self._least = bias.double(), least
-        lengths = self._bias.new_tensor(_MEMORIES)[:, None] * max(1.0, len(bias) / 100)
+        longer = max(1.0, len(bias) / 100)
+        lengths = self._bias.new_tensor(_MEMORIES)[:, None] * longer
         self._keep = 1 - 1 / lengths  # (M, 1)
+        self._keep_answers = 1 - 1 / (_ANSWERS * longer)
         nothing = self._bias.new_zeros(len(lengths), len(bias))
         # Images of each predicted class; the weighted sum of W h; that of weights, and of images.
         sums = self._bias.new_zeros(len(lengths), 2)
-        self.state = {"counts": nothing.clone(), "total": nothing.clone(), "sums": sums}
+        # Sums of the probabilities of each class, as the model answers and with the centre.
+        answers = self._bias.new_zeros(2, len(bias))
+        made = {"counts": nothing.clone(), "total": nothing.clone(), "sums": sums}
+        self.state = {**made, "answers": answers}
 
     def moved(self, logits: Tensor) -> dict[str, Tensor]:
         """Return the state after a batch of logits ``(B, L)``; it is not kept."""
@@ -45,10 +54,20 @@ class Centre:
         rarity = 1 / counts[:, labels]  # (M, B)
         total = old["total"] * keep + rarity @ (logits.double() - self._bias)
         sums = old["sums"] * keep + torch.stack([rarity.sum(dim=1), ones.sum(dim=1)], dim=1)
-        return {"counts": counts, "total": total, "sums": sums}
+        made = {"counts": counts, "total": total, "sums": sums}
+        exact = logits.double()
+        both = torch.stack([exact, exact - self._offset(made)]).softmax(dim=2).sum(dim=1)  # (2, L)
+        answers = old["answers"] * self._keep_answers ** len(logits) + both
+        return {**made, "answers": answers}
 
     def shift(self, state: dict[str, Tensor]) -> Tensor:
-        """Return what is taken off all logits, ``(L,)``: w W mu, of one memory.
+        """Return what is taken off all logits, ``(L,)``; 0 where answers are no evener by it."""
+        share = state["answers"] / state["answers"].sum(dim=1, keepdim=True)
+        plain, centred = torch.special.entr(share).sum(dim=1).unbind()
+        return self._offset(state) * (centred > plain)
+
+    def _offset(self, state: dict[str, Tensor]) -> Tensor:
+        """Return w W mu of one memory, ``(L,)``.
 
         w = n / (n + 16) min(1, (e^H / L - s) / (0.7 (1 - s))), at least 0; n images, H the entropy
         of the predicted classes, s the least share of the classes: nothing below it.
