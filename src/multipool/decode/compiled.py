@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from multipool.decode import chains, order
 from multipool.decode.chains import Array
 from multipool.decode.order import AGREE, EVEN, LAGS, PAST, STRANGERS, Compared
+from multipool.ops.host import product
 
 try:
     from multipool.decode import _chains
@@ -46,7 +47,7 @@ def compare(
     found = Compared(np.empty(size), np.empty((size, LAGS)), np.empty((size, 5, LAGS)))
     even = EVEN / (window + EVEN)
     _chains.compare(
-        *(same, emissions @ marginal, shares),
+        *(same, product(emissions, marginal), shares),
         *(PAST, STRANGERS, max(0, PAST - seen)),
         *((1 - even) * classes, even, AGREE * classes),
         *(found.match, found.agreements, found.terms),

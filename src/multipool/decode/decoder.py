@@ -25,6 +25,7 @@ from multipool.decode.order import (
 from multipool.decode.sharpen import choose_factor, sums, sureness
 from multipool.decode.single import advance_one
 from multipool.decode.state import State, read
+from multipool.ops.host import product
 
 _FLOOR = -80.0  # of log posteriors: exp of it is still a normal float32
 _PIECE = 512  # samples decoded at once, which bounds the space
@@ -180,7 +181,7 @@ def _order(state: State, plain: Array, window: int) -> State:
     marginal_evidence = discounted(state.marginal_evidence, np.log(found.match), window)
     agreement = discounted(state.agreement, np.log(found.agreements), window)
     return state.changed(
-        marginal=shares[-1, 0] * state.marginal + shares[-1, 1:] @ plain,
+        marginal=shares[-1, 0] * state.marginal + product(shares[-1:, 1:], plain)[0],
         marginal_evidence=marginal_evidence,
         agreement=agreement,
         order=discounted(state.order, found.terms, LONG),

@@ -9,6 +9,7 @@ from math import sqrt
 import numpy as np
 
 from multipool.decode.chains import Array
+from multipool.ops.host import product
 
 LAGS = 8  # the chains have one of the lags 1 to 8: up to so many cameras may take turns
 PAST = 48  # samples that are remembered
@@ -24,7 +25,7 @@ _BACK = PAST - np.arange(1, LAGS + 1)  # column of each lag in the first row of 
 
 def products(emissions: Array, past: Array) -> Array:
     """Return e_t . e_s of each sample with those before the batch and in it, ``(B, P + B)``."""
-    return emissions @ np.concatenate([past, emissions]).T
+    return product(emissions, np.concatenate([past, emissions]).T)
 
 
 def _near(same: Array) -> Array:
@@ -147,7 +148,7 @@ def _shares(size: int, seen: int, most: int) -> Array:
 
 def foretold(emissions: Array, same: Array, marginal: Array, shares: Array, window: int) -> Array:
     """Return L times e_t . pi, pi the mean before sample t with a share of even ones, ``(B,)``."""
-    even, mean = EVEN / (window + EVEN), emissions @ marginal
+    even, mean = EVEN / (window + EVEN), product(emissions, marginal)
     if len(emissions) > 1:  # else there is nothing but the mean so far
         matches = np.concatenate([mean[:, None], same[:, PAST:]], axis=1)
         mean = np.add.reduce(shares[:-1] * matches, axis=1)

@@ -24,6 +24,7 @@ from multipool.decode.order import (
 )
 from multipool.decode.sharpen import choose_factor, sums, sureness
 from multipool.decode.state import State
+from multipool.ops.host import product
 
 _HEATS = np.array(TEMPERATURES)[:, None]  # (T, 1)
 _BEFORE = np.array([[1.0, 0.0], [1.0, 0.0]])  # shares before a sample alone: it has none itself
@@ -60,7 +61,7 @@ def advance_one(state: State, logits: Array, window: int) -> tuple[Array, State]
 def _order(state: State, plain: Array, window: int) -> State:
     """Return the state with what does not depend on the chains; ``plain`` ``(1, L)``."""
     past = np.concatenate([state.past, plain])
-    found = compare(plain, plain @ past.T, state.marginal, _BEFORE, state.seen, window)
+    found = compare(plain, product(plain, past.T), state.marginal, _BEFORE, state.seen, window)
     marginal_evidence = discounted(state.marginal_evidence, np.log(found.match), window)
     agreement = discounted(state.agreement, np.log(found.agreements), window)
     share = newest_share(state.seen, window)

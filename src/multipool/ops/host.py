@@ -1,14 +1,16 @@
-"""What is cheap for the host: memory kept for the next step, answers without a wait."""
+"""What is cheap for the host: memory kept for the next step, answers without a wait, one thread."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
 _BLOCK = 2**25 - 2**16  # bytes: as large as glibc heeds
+_ALONE = 2**18  # multiplications up to which OpenBLAS takes one thread for a product
 
 
 def keep_freed() -> None:
@@ -55,3 +57,23 @@ def sent(values: npt.NDArray[Any] | Tensor, device: torch.device) -> Tensor:
 def known_true(flag: Tensor) -> bool:
     """Tell whether ``flag`` ``()`` holds, where asking does not make the host wait; else False."""
     return flag.device.type == "cpu" and bool(flag)
+
+
+def product(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return ``a @ b``, ``(M, K)`` and ``(K, N)`` or ``(K,)``, in pieces that take one thread.
+
+    numpy's BLAS gives larger products to threads of its own, which then wait for more by spinning
+    for a tenth of a second, on the cores that torch has the next pass to do on: on two cores that
+    pass took twice as long.
+
+    >>> product(np.eye(2), np.array([[1.0], [2.0]])).tolist()
+    [[1.0], [2.0]]
+    """
+    if b.ndim == 1:
+        return np.asarray(np.einsum("mk,k->m", a, b))
+    if len(a) == 1:
+        return np.asarray(np.einsum("mk,kn->mn", a, b))
+    rows = max(2, _ALONE // b.size)
+    if len(a) <= rows:
+        return np.asarray(a @ b)
+    return np.concatenate([a[i : i + rows] @ b for i in range(0, len(a), rows)])

@@ -126,7 +126,7 @@ def test_one_image_is_taken_as_a_batch_of_one(seed):
         means[pools[0]] += (prediction[0] - means[pools[0]]) * 1 / weights
         rows, owners = np.vstack([other.last, prediction]), np.append(other.owner, pools)
         gaps = np.where((owners >= 0)[:, None], rows - means[owners], 0.0)
-        found = np.array([np.vdot(gaps[1:], gaps[1:]), np.vdot(gaps[:-1], gaps[1:])])
+        found = np.array([(gaps[1:] * gaps[1:]).sum(), (gaps[:-1] * gaps[1:]).sum()])
         other.sums = other.sums * (1 - 1 / 1000.0) + found
         other.means, other.weights[pools[0]] = means, weights
         other.last, other.owner = rows[-1], owners[-1:]
@@ -149,7 +149,7 @@ def test_a_batch_of_one_pool_is_taken_as_the_rule_says(most):
             means[pool] += (mine.mean(axis=0) - means[pool]) * len(mine) / weights[pool]
         rows, owners = np.vstack([found.last, prediction]), np.append(found.owner, pools)
         gaps = np.where((owners >= 0)[:, None], rows - means[owners], 0.0)
-        sums = np.array([np.vdot(gaps[1:], gaps[1:]), np.vdot(gaps[:-1], gaps[1:])])
+        sums = np.array([(gaps[1:] * gaps[1:]).sum(), (gaps[:-1] * gaps[1:]).sum()])
         expected = found.sums * (1 - 1 / 1000.0) ** 9 + sums
         found.add(prediction, pools)
         np.testing.assert_array_equal(found.sums, expected)

@@ -58,7 +58,7 @@ class Correlation:
         gaps = rows - self.means[owners[0] if used == [owners[0]] else owners]
         if owners[0] < 0:  # nothing came before
             gaps[0] = 0.0
-        found = [np.vdot(gaps[1:], gaps[1:]), np.vdot(gaps[:-1], gaps[1:])]
+        found = [(gaps[1:] * gaps[1:]).sum(), (gaps[:-1] * gaps[1:]).sum()]
         self.sums = self.sums * (1 - 1 / _MEMORY) ** len(pools) + np.array(found)
         self.last, self.owner = rows[-1], owners[-1:]
 

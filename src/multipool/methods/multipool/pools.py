@@ -13,6 +13,7 @@ from multipool.methods.multipool.recent import Recent
 from multipool.methods.multipool.records import check_pools, saved, sound
 from multipool.methods.multipool.rules import Floats, Ints, closest_pair, whitener
 from multipool.methods.multipool.search import Search, crowd
+from multipool.ops.host import product
 
 WINDOW = 32  # images that are judged together
 LEAST = 16  # images before anything can be called new
@@ -164,7 +165,7 @@ class Pools:
             rest = rows[kept] - self.centres[owners[kept]]
         known = min(float(self.numbers[2]) + len(rest), _LONG)
         self._white = None
-        moved = rest.T @ rest  # then in place, which takes half the time
+        moved = product(rest.T, rest)  # then in place, which takes half the time
         moved /= len(rest)
         moved -= self.covariance
         moved *= len(rest)
@@ -223,7 +224,9 @@ class Pools:
         kept = self.owners >= 0
         rest = self.recent[kept] - self.centres[self.owners[kept]]
         self._white = None
-        self.covariance = rest.T @ rest / len(rest)  # what it was held both domains' difference
+        self.covariance = product(rest.T, rest) / len(
+            rest
+        )  # what it was held both domains' difference
         self.numbers[2] = len(rest)
         events.append(Event("split", pool, other))
 

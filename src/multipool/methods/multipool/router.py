@@ -16,6 +16,7 @@ from multipool.methods.multipool.rules import (
     staying,
     variation,
 )
+from multipool.ops.host import product
 
 _FEW = 8  # images that a pool may begin with
 _TEMPER = 0.5  # neighbours in a stream are alike: one image counts half
@@ -74,7 +75,7 @@ class Router(Pools):
         alive = self.alive
         if len(alive) == 1:
             return np.full(len(points), alive[0])
-        points = points @ white
+        points = product(points, white)
         costs = 0.5 * _TEMPER * points.shape[1] * distances(points, self.centres[alive] @ white)
         start = int(alive.searchsorted(self.active))
         path = likely_path(costs, start, staying(int(self.numbers[4]), int(self.numbers[0])))
@@ -91,7 +92,7 @@ class Router(Pools):
         expected = 1 / len(window) + 1 / max(1.0, float(self.weights[pools].mean()))
         if distance - expected <= new:  # nearly always, and the rest is dearer
             return None
-        gaps = rest @ white
+        gaps = product(rest, white)
         # Variation known from noise is too small for images of anything else: these count then.
         return gaps if distance / max(1.0, variation(gaps)) - expected > new else None
 

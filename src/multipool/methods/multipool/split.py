@@ -13,6 +13,7 @@ import numpy as np
 
 from multipool.methods.multipool.gaussians import Axis, fit
 from multipool.methods.multipool.rules import Bools, Floats
+from multipool.ops.host import product
 
 STARTS = 12
 _NEAR = (0.15, 0.3, 0.5)  # shares of the points that a fit begins from
@@ -63,13 +64,13 @@ def two_domains(points: Floats, rng: np.random.Generator, least: float) -> Bools
     centre = fitted.mean(axis=0)
     width = bent.shape[1]
     fitted -= centre
-    covariance = fitted.T @ fitted / (cut - 1)
+    covariance = product(fitted.T, fitted) / (cut - 1)
     share = max(0.02, 0.5 * width / (width + cut))
     white = _whitener((1 - share) * covariance + share * np.diag(np.diag(covariance)))
-    axis = _best_axis(fitted @ white, rng)
-    if axis is None or axis.gain((held_out - centre) @ (white @ axis.direction)) < least:
+    axis = _best_axis(product(fitted, white), rng)
+    if axis is None or axis.gain(product(held_out - centre, white @ axis.direction)) < least:
         return None
-    return axis.first((bent - centre) @ (white @ axis.direction))
+    return axis.first(product(bent - centre, white @ axis.direction))
 
 
 def _whitener(covariance: Floats) -> Floats:
@@ -89,7 +90,7 @@ def _best_axis(points: Floats, rng: np.random.Generator) -> Axis | None:
     drawn = [(rng.integers(len(points)), rng.integers(len(_NEAR))) for _ in range(STARTS)]
     chosen, shares = np.array([c for c, _ in drawn]), np.array([_NEAR[s] for _, s in drawn])
     lengths = (points**2).sum(axis=1)
-    gaps = lengths[chosen, None] + lengths - 2 * points[chosen] @ points.T  # (S, N)
+    gaps = lengths[chosen, None] + lengths - 2 * product(points[chosen], points.T)  # (S, N)
     near = gaps < _quantiles(gaps, shares)[:, None]
     return fit(points, near.astype(np.float64)).best(points)
 
