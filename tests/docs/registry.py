@@ -12,6 +12,7 @@ import explorations
 import few
 import imagenet
 import left_out
+import looks
 import near
 import recurring
 import regrets
@@ -155,6 +156,11 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         " | C10, random, the same images",
     ): distinct.explored,
     ("docs/notebook/pools.md", "Long runs", " | C10 extra, 10,000"): distinct.long_runs,
+    ("docs/notebook/pools.md", "A second look", " | one look"): looks.views,
+    ("docs/notebook/pools.md", "A second look", "looks again at | C10, random"): (
+        looks.in_the_method
+    ),
+    ("docs/notebook/pools.md", "Clean images and short domains", " | GroupNorm, C10"): looks.clean,
     ("docs/compare.md", "No image twice", " | mean regret"): distinct.regrets,
     ("docs/compare.md", "No image twice", " | CIFAR-10-C, ctta"): distinct.seeds,
     **{

@@ -180,7 +180,7 @@ def test_methods_that_leave_the_model_alone(kind, second, make_images):
 
 @pytest.mark.parametrize("kind", [*KINDS[1:], "none"])
 def test_multipool_that_learns_nothing_is_the_source_model_and_its_decoder(kind, make_images):
-    model, still = make_kind_net(kind), {"lr_without": 0.0, "centre": 1.0}
+    model, still = make_kind_net(kind), {"lr_without": 0.0, "centre": 1.0, "again": 0.0}
     raw = adapt(model, "multipool", options=still, decode="none")
     decoded = adapt(model, "multipool", options=still)
     source = adapt(model, "source", decode="sequence")

@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from multipool.methods.multipool.answers import Answer
+from multipool.methods.multipool.answers import Answer, Routed
 from multipool.methods.multipool.learning import ENOUGH
+from multipool.methods.multipool.mirror import Looked, doubtful, joined
 from multipool.methods.multipool.pools import WINDOW
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats, Ints, distinct, trust
 from multipool.methods.multipool.shares import Shares, certainty, shown, unevenness
 from multipool.methods.multipool.standing import PoolStanding
+from multipool.ops import uncertainty
 from multipool.ops.host import Arriving, sent
+from multipool.ops.mirror import mirrored
 
 ANSWER, ASK = 0.0, 1.0  # what a pass is for
 
 
+class Part(NamedTuple):
+    """Some images of a batch and how to answer them again; ``young`` ones of a young pool."""
+
+    rows: Ints  # (R,)
+    again: Callable[[Tensor, Tensor], Tensor]
+    young: bool
+
+
 class PoolAnswers(PoolStanding, ABC):
     """Answers with the statistics of pools, as far as each is trusted."""
+
+    def plain(self, images: Tensor) -> Routed:
+        """Predict with a model that keeps no statistics, re-centred by what these images add."""
+        logits, exact = self.plain_pass(images)[0], None
+        shift = torch.zeros((), dtype=logits.dtype, device=logits.device)
+        if self.centre is not None:
+            exact = logits.double()  # a copy: on a GPU the next pass writes where the logits lie
+            shift = self.centre.shift(self.centre.moved(exact)).to(logits.dtype)
+        part = Part(
+            np.arange(len(images)), lambda _, views: self.plain_pass(views)[0] - shift, young=False
+        )
+        logits, looked = self.look_again(images, logits - shift, [part])
+        doubt = uncertainty(logits)
+        return Routed(logits, logits.argmax(dim=1), doubt, features=exact, looked=looked)
 
     def guess(self, images: Tensor) -> Answer | None:
         """Predict with the pool of the last images while the host sorts these, if that is free."""
@@ -42,12 +69,15 @@ class PoolAnswers(PoolStanding, ABC):
             return guess
         if len(used) == 1:
             return self.of_one(images, used[0], Shares(*shares[used[0]].tolist()))
-        there = sent(pools, self.device), sent(shares, self.device)
-        return Answer(self.pools_pass(images, *there)[0])
+        there, weights = sent(pools, self.device), sent(shares, self.device)
+        logits = self.pools_pass(images, there, weights)[0]
+        return Answer(logits, lambda rows, views: self.pools_pass(views, there[rows], weights)[0])
 
     def of_one(self, images: Tensor, pool: int, shares: Shares) -> Answer:
         """Return the logits of images of one pool, its statistics weighed by ``shares``."""
-        return Answer(self.one_pool_pass(images, self.told(pool, *shares, ANSWER))[0], pool, shares)
+        told = self.own[pool], self.told(*shares, ANSWER)
+        logits = self.still_pass(images, *told)[0]
+        return Answer(logits, lambda _, views: self.still_pass(views, *told)[0], pool, shares)
 
     def young(self, pools: Ints, fresh: set[int]) -> dict[int, Ints]:
         """Return the young pools that a batch brings images enough to, and their rows ``(R,)``."""
@@ -70,7 +100,7 @@ class PoolAnswers(PoolStanding, ABC):
         guessed = known + len(rows) / self.num_classes  # as if they were of all classes
         early = trust(self.independent(guessed), router.shift(pool), self.prior)
         even = torch.full((len(rows),), 1 / len(rows), dtype=torch.float32)
-        first = self._moved(images, rows, even, own, self.told(early, 0.0, moved, ASK))
+        first = self._young(images, rows, even, own, self.told(early, 0.0, moved, ASK))[0]
         likely = Arriving(first.detach()).wait().double().softmax(dim=1)
         labels, here = likely.argmax(dim=1), shown(likely.numpy()).sum(axis=0)
         counts = torch.bincount(labels, minlength=self.num_classes)
@@ -80,30 +110,40 @@ class PoolAnswers(PoolStanding, ABC):
         # Where classes come in runs, every class counts the same; else every image.
         weights = counts[labels].float() ** -self.correlation.degree
         weights = weights / weights.sum()
-        plain, gain = None, 0.0
+        answer, gain = self._moved(images, rows, weights, own, trusted, moved), 0.0
         if trusted.late < trusted.early:  # few classes, or runs: are early layers worth it?
-            numbers = self.told(*self.trusted(*asked, surer=False), moved, ANSWER)
-            plain = self._moved(images, rows, weights, own, numbers).clone()
-        answer = self._moved(images, rows, weights, own, self.told(*trusted, moved, ANSWER))
-        if plain is not None:
-            gain = float((certainty(answer) - certainty(plain)).sum())
+            shares = self.trusted(*asked, surer=False)
+            plain = self._moved(images, rows, weights, own, shares, moved)
+            gain = float((certainty(answer.logits) - certainty(plain.logits)).sum())
             before = 0.0 if fresh else float(self.accounts.gains[pool])
             answer = answer if self.surer(before + gain, seen) else plain
-        return Answer(answer), (here, gain)
+        return answer, (here, gain)
 
     def _moved(
+        self, images: Tensor, rows: Ints, weights: Tensor, own: Tensor, shares: Shares, rate: float
+    ) -> Answer:
+        """Answer some ``rows`` ``(R,)``, weighing the statistics that they have moved."""
+        numbers = self.told(*shares, rate, ANSWER)
+        logits, moved = (x.clone() for x in self._young(images, rows, weights, own, numbers))
+        told = self.told(*shares, ANSWER)
+        return Answer(logits, lambda _, views: self.still_pass(views, moved, told)[0])
+
+    def _young(
         self, images: Tensor, rows: Ints, weights: Tensor, own: Tensor, numbers: Tensor
-    ) -> Tensor:
-        """Return the logits of some ``rows`` ``(R,)`` of these ``weights`` ``(R,)``."""
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits of ``rows`` ``(R,)`` of these ``weights``, and what they move to."""
         if len(rows) == len(images):
-            return self.young_pass(images, sent(weights, self.device), own, numbers)[0]
+            logits, moved = self.young_pass(images, sent(weights, self.device), own, numbers)
+            return logits, moved
         chosen = sent(rows, self.device)
         if not self.beside_host:
-            return self.young_pass(images[chosen], weights, own, numbers)[0]
+            logits, moved = self.young_pass(images[chosen], weights, own, numbers)
+            return logits, moved
         # All images, the others' weight 0: one shape for any number of rows.
         whole = torch.zeros(len(images), dtype=torch.float32)
         whole[torch.from_numpy(rows)] = weights
-        return self.young_pass(images, sent(whole, self.device), own, numbers)[0][chosen]
+        logits, moved = self.young_pass(images, sent(whole, self.device), own, numbers)
+        return logits[chosen], moved
 
     def gain(self, pool: int, images: Tensor, stands: Floats) -> float:
         """Return by how much samples, which stand for so many images ``(N,)``, are surer.
@@ -122,3 +162,39 @@ class PoolAnswers(PoolStanding, ABC):
             for s in (trusted, self.trusted(*asked, surer=False))
         ]
         return float(stands @ (sure[0] - sure[1]))
+
+    def look_again(
+        self, images: Tensor, logits: Tensor, parts: list[Part]
+    ) -> tuple[Tensor, Looked | None]:
+        """Return the logits with a second look at what is in doubt, and what that found.
+
+        Young pools, which take several passes anyway, may look at twice the share, and at classes
+        for which the mirror has done no good so far: so that is asked again now and then.
+        """
+        if self.config.again == 0:
+            return logits, None
+        known = self.mirror.agrees()
+        agrees = sent(known, self.device)
+        found, spent = np.zeros((2, self.num_classes)), 0
+        logits = logits.clone()  # on a GPU the next pass writes where they lie
+        for part in parts:
+            every = part.young or not self.mirror.is_known
+            count = len(images if self.beside_host else part.rows)  # of few sizes, on a GPU
+            looks = self.mirror.looks(count, self.config.again)
+            most = int(2 * self.config.again * count) if part.young else looks
+            if most == 0 or not (every or known.any()):
+                continue
+            asked = torch.zeros(len(images), dtype=torch.bool)
+            asked[torch.from_numpy(part.rows)] = True
+            asked = sent(asked, self.device)
+            if not every:
+                asked &= agrees[logits.argmax(dim=1)]
+            rows = doubtful(logits, most, asked)
+            if len(rows) == 0:
+                continue
+            again = part.again(rows, self.network.prepare(mirrored(images[rows])))
+            both, agreed = joined(logits[rows], again, asked[rows], agrees)
+            logits = logits.index_copy(0, rows, both)
+            found += Arriving(agreed).wait().double().numpy()
+            spent += 0 if part.young else len(rows)
+        return logits, Looked(found, spent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,11 +11,11 @@ from torch import Tensor
 
 from multipool.engine import Prediction
 from multipool.methods.multipool.events import Route
+from multipool.methods.multipool.mirror import Looked
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats
 from multipool.methods.multipool.shares import Shares
 from multipool.ops import uncertainty
-from multipool.ops.host import Arriving
 
 _NONE = Shares()
 _NO_MATTER = 0.005  # by which the weight of a pool's statistics may differ from what was guessed
@@ -26,12 +26,13 @@ class Routed(Prediction):
     """A prediction, and where its images belong; the router as it will be, if this is learned.
 
     ``shown``: for young pools, what their images show, ``(L + 2,)``, and by how much answers are
-    surer with the pool's statistics in early layers.
+    surer with the pool's statistics in early layers. ``looked``: what the second look found.
     """
 
     route: Route | None = None
     router: Router | None = None
     shown: Mapping[int, tuple[Floats, float]] = field(default_factory=dict)
+    looked: Looked | None = None
 
     def decoded(self, labels: Tensor, doubt: Tensor) -> Prediction:
         """Return the same with what a decoder says, for banks."""
@@ -45,22 +46,20 @@ class Routed(Prediction):
         return replace(self, labels=on_host.argmax(dim=1), doubt=uncertainty(on_host))
 
 
+@dataclass(frozen=True)
 class Answer:
-    """Logits ``(B, L)`` and their copy on the way to the host.
+    """Logits ``(B, L)``, and ``again``: how to answer images again that stand in some rows.
 
     ``pool`` is that of all images, if they have one, and ``shares`` its weight beside the source.
     """
 
-    def __init__(self, logits: Tensor, pool: int = -1, shares: Shares = _NONE) -> None:
-        self.logits, self.on_host = logits, Arriving(logits)
-        self.pool, self.shares = pool, shares
+    logits: Tensor
+    again: Callable[[Tensor, Tensor], Tensor]
+    pool: int = -1
+    shares: Shares = _NONE
 
     def fits(self, pools: list[int], shares: npt.NDArray[np.float32]) -> bool:
         """Tell whether images of these pools, which have these weights, have been answered."""
         if pools != [self.pool]:
             return False
         return bool((np.abs(np.subtract(self.shares, shares[self.pool])) < _NO_MATTER).all())
-
-    def changed(self, rows: Tensor, other: Answer) -> Answer:
-        """Return the answer with those of some ``rows`` ``(R,)`` replaced."""
-        return Answer(self.logits.index_copy(0, rows, other.logits.to(self.logits.dtype)))

@@ -22,6 +22,7 @@ class MultiPoolConfig:
     young: int = 512  # samples below which a pool is updated whenever it is used
     update_every: int = 256  # samples between two updates of an older pool
     samples: int = 64  # asked of the bank at each update
+    again: float = 0.25  # share of images looked at again in a mirror; young pools: twice; 0: none
     lr: float = 0.004  # of learning by gradients where the stream is in random order; 0: none
     learn_until: int = 1024  # samples of a pool that are learned from, its first
     lr_without: float = 0.0003  # in place of lr for a model with other norms than BatchNorm
@@ -41,7 +42,7 @@ class MultiPoolConfig:
                 raise ValueError(
                     f"multipool's {name} must be at least {value}, got {getattr(self, name)}"
                 )
-        for name in ("depth", "centre"):
+        for name in ("depth", "centre", "again"):
             if not 0 <= getattr(self, name) <= 1:
                 got = getattr(self, name)
                 raise ValueError(f"multipool's {name} must be between 0 and 1, got {got}")

@@ -15,14 +15,14 @@ from multipool.engine import Context, Kept, Prediction, Update
 from multipool.engine.bank import WatchedBank
 from multipool.engine.method import Record
 from multipool.methods.multipool.accounts import KINDS, PoolInfo, listed
-from multipool.methods.multipool.answering import ASK, PoolAnswers
+from multipool.methods.multipool.answering import ASK, Part, PoolAnswers
 from multipool.methods.multipool.answers import Routed
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.events import Event, Route, fresh_pools
 from multipool.methods.multipool.rules import Floats, Ints, distinct, stretches
 from multipool.methods.multipool.shares import shown
 from multipool.ops import View
-from multipool.ops.host import Arriving, sent
+from multipool.ops.host import Arriving, product, sent
 from multipool.ops.padding import filled
 
 _LOOKS = 8  # updates of a pool after which its bank is asked which classes it shows
@@ -79,11 +79,13 @@ class MultiPool(PoolAnswers):
         return {f"bank{i}": bank for i, bank in enumerate(self._pools)}
 
     def records(self) -> dict[str, Record]:
-        """Return the router, what is counted, and how correlated the stream is."""
-        correlation: dict[str, Record] = {"correlation": self.correlation}
-        if self.branch is None:
-            return {} if self.learning is None else correlation
-        return {"router": self.router, "accounts": self.accounts, **correlation}
+        """Return what is kept on the host: router, counts, correlation, and what a mirror says."""
+        kept: dict[str, Record] = {"mirror": self.mirror}
+        if self.branch is not None or self.learning is not None:
+            kept["correlation"] = self.correlation
+        if self.branch is not None:
+            kept |= {"router": self.router, "accounts": self.accounts}
+        return kept
 
     def facts(self) -> dict[str, object]:
         """Return what happened to the pools so far, and how many there are."""
@@ -115,24 +117,35 @@ class MultiPool(PoolAnswers):
             router.foresee()
         fresh = fresh_pools(route.events)
         young = self.young(route.pools, fresh)
-        answer = None
-        if [len(rows) for rows in young.values()] != [len(images)]:  # else all is asked below
+        parts: list[Part] = []
+        logits: Tensor | None = None
+        old = np.isin(route.pools, list(young), invert=True)
+        if old.any():
             answer = self.answer(images, route.pools, fresh, router, guess)
+            logits = answer.logits
+            parts.append(Part(np.flatnonzero(old), answer.again, young=False))
         seen: dict[int, tuple[Floats, float]] = {}
         for pool, rows in young.items():
             found, seen[pool] = self.of_young(images, rows, pool, pool in fresh, router)
-            answer = found if answer is None else answer.changed(sent(rows, self.device), found)
-        assert answer is not None  # a batch is one young pool's, or was answered
-        on_host = answer.on_host.wait()
+            parts.append(Part(rows, found.again, young=True))
+            if logits is None:  # theirs are all, or the others' follow
+                logits = found.logits.new_zeros(len(images), found.logits.shape[1])
+            logits = logits.index_copy(0, sent(rows, self.device), found.logits.to(logits.dtype))
+        assert logits is not None  # a batch is never empty
+        logits, looked = self.look_again(images, logits, parts)
+        on_host = Arriving(logits).wait()
         features = self.features_pass(images)[0] if self.bank.needs_features else None
-        return Routed(answer.logits, None, None, features, on_host, route, router, seen)
+        return Routed(logits, None, None, features, on_host, route, router, seen, looked)
 
     # Learning -----------------------------------------------------------------------------------
 
     def learn(self, images: Tensor, prediction: Prediction) -> Iterator[Update]:
         """Give the images to their pools, update those that are due; learn from what is new."""
         pools = np.zeros(len(images), dtype=np.int64)
-        if isinstance(prediction, Routed) and prediction.route is not None:
+        assert isinstance(prediction, Routed)  # as predict made it
+        if prediction.looked is not None:
+            self.mirror.add(prediction.looked, len(images), self.config.again)
+        if prediction.route is not None:
             pools = prediction.route.pools
             yield from self._sort_in(images, prediction, prediction.route)
         else:
@@ -211,8 +224,11 @@ class MultiPool(PoolAnswers):
             weights = [part / part.sum() for part in rows]
             moved = self.move_pass(images, self.told(pool, *trusted, rate), *weights)[0].clone()
             if looks:
-                logits = self.one_pool_pass(images, self.told(pool, trusted.early, 0.0, ASK))[0]
+                asks = self.told(trusted.early, 0.0, ASK)
+                logits = self.still_pass(images, self.own[pool], asks)[0]
                 likely = logits[: len(stored)].double().softmax(dim=1).cpu().numpy()
                 stands = self.stands_for(pool, stored.labels)
-                self.accounts.show(pool, stands @ shown(likely), self.gain(pool, images, stands))
+                self.accounts.show(
+                    pool, product(stands[None], shown(likely))[0], self.gain(pool, images, stands)
+                )
         return moved

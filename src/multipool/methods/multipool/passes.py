@@ -17,7 +17,7 @@ from multipool.methods.multipool.learning import Learning
 from multipool.methods.multipool.rules import projection
 from multipool.methods.multipool.shares import lateness
 from multipool.methods.multipool.statistics import EachImage, moving, with_statistics
-from multipool.ops import Group, frozen, uncertainty
+from multipool.ops import Group, frozen
 from multipool.ops.moments import instance_moments
 from multipool.ops.until import NotRunError
 
@@ -94,14 +94,6 @@ class PoolPasses(Method, ABC):
         bias = self.network.classify(origin)[0].detach()
         return Centre(bias, self.config.centre) if len(bias) == self.num_classes else None
 
-    def plain(self, images: Tensor) -> Prediction:
-        """Predict with a model that keeps no statistics, re-centred by what these images add."""
-        logits, exact = self.plain_pass(images)[0], None
-        if self.centre is not None:
-            exact = logits.double()  # a copy: on a GPU the next pass writes where the logits lie
-            logits = logits - self.centre.shift(self.centre.moved(exact)).to(logits.dtype)
-        return Prediction(logits, logits.argmax(dim=1), uncertainty(logits), features=exact)
-
     def recentre(self, prediction: Prediction) -> Iterator[Update]:
         """Keep the centre that a batch makes."""
         if self.centre is not None and prediction.features is not None:
@@ -160,22 +152,20 @@ class PoolPasses(Method, ABC):
         return (self.network.features(),)
 
     @tensor_pass
-    def one_pool_pass(self, images: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
-        """Predict a batch of one pool, or ask what it shows.
+    def still_pass(self, images: Tensor, own: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
+        """Predict with the statistics ``own`` ``(S,)`` of one pool, or ask what it shows.
 
-        ``numbers``: the pool, its shares, early and late, and 1 to ask, 0 to answer.
+        ``numbers``: its shares, early and late, and 1 to ask, 0 to answer.
         """
         if self.beside_host:
-            own = self.own.index_select(0, numbers[:1].long())[0]
-            profile = self.lateness.index_select(0, numbers[3:].long())[0]
-            torch.lerp(self.home, own, numbers[1].lerp(numbers[2], profile), out=self.live)
+            profile = self.lateness.index_select(0, numbers[2:].long())[0]
+            torch.lerp(self.home, own, numbers[0].lerp(numbers[1], profile), out=self.live)
         else:  # the same in fewer steps, for images that come alone
-            pool, early, late, asks = numbers.tolist()
-            own = self.own[int(pool)]
+            early, late, asks = numbers.tolist()
             if early == late:
                 torch.lerp(self.home, own, early, out=self.live)
             else:
-                shares = numbers[1].lerp(numbers[2], self.lateness[int(asks)])
+                shares = numbers[0].lerp(numbers[1], self.lateness[int(asks)])
                 torch.lerp(self.home, own, shares, out=self.live)
         return tuple(self.network.run(Group(images, self.living, frozen)))
 
@@ -194,16 +184,16 @@ class PoolPasses(Method, ABC):
     def young_pass(
         self, images: Tensor, weights: Tensor, own: Tensor, numbers: Tensor
     ) -> tuple[Tensor, ...]:
-        """Predict with statistics that these images have moved, and keep nothing of it.
+        """Predict with statistics that these images have moved; return these ``(S,)`` as well.
 
         ``weights`` ``(B,)`` of the images; ``numbers``: the shares, early and late, of the pool's
         statistics ``own`` ``(S,)``, the weight of the images in them, and 1 to ask which classes
-        they show, 0 to answer.
+        they show, 0 to answer. What the pool keeps stays as it is.
         """
         late = self.late.index_select(0, numbers[3:].long())[0]
-        shares = numbers[0].lerp(numbers[1], late)
-        layers, policy = moving(self.student, own.clone(), shares, numbers[2], weights)
-        return tuple(self.network.run(Group(images, layers, policy)))
+        shares, moved = numbers[0].lerp(numbers[1], late), own.clone()
+        layers, policy = moving(self.student, moved, shares, numbers[2], weights)
+        return (*self.network.run(Group(images, layers, policy)), moved)
 
     @tensor_pass
     def move_pass(

@@ -11,6 +11,7 @@ from multipool.engine import Context
 from multipool.methods.multipool.accounts import Accounts
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.correlation import Correlation
+from multipool.methods.multipool.mirror import Mirror
 from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats, effective_samples
@@ -31,6 +32,7 @@ class PoolStanding(PoolPasses, ABC):
     def __init__(self, context: Context, config: MultiPoolConfig) -> None:
         super().__init__(context, config)
         self.correlation = Correlation(config.most, self.num_classes)
+        self.mirror = Mirror(self.num_classes)
         if self.branch is None:
             return
         most, width = config.most, self.projection.shape[1]
