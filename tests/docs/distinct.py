@@ -61,6 +61,33 @@ _SEVERAL = [
 ]
 
 
+def three() -> Cells:
+    """Return multipool's undecoded and decoded errors, means of three seeds."""
+    return {
+        label: [_mean((dataset, kind), "multipool") for kind in _KINDS]
+        for label, dataset in (("CIFAR-10-C", "cifar10-c"), ("CIFAR-100-C", "cifar100-c"))
+    }
+
+
+def nearest() -> Cells:
+    """Return errors, means of three seeds, of multipool and of who is nearest to it."""
+    return {
+        kind.removeprefix("distinct-"): [_mean(("cifar100-c", kind), m) for m in _NEAREST]
+        for kind in [f"distinct-{k}" for k in ("gamma-0.01", "domains-250", "gamma-1", "batch-16")]
+    }
+
+
+_NEAREST = ("multipool", "roid", "cmf", "membn", "rmt", "deyo", "rdumb", "tent")
+
+
+def _mean(place: tuple[str, str], method: str) -> list[float] | None:
+    rows = [r for r in load("compare/distinct") if _place(r) == place and r["method"] == method]
+    if sorted(r["seed"] for r in rows) != ["0", "1", "2"]:
+        return None
+    both = [mean(float(r[column]) for r in rows) for column in _BOTH]
+    return both[:1] if abs(both[0] - both[1]) < 0.005 else both
+
+
 def explored() -> Cells:
     """Return what was learned of the same images and of others, from the rows of exploration."""
     rows = {

@@ -162,6 +162,10 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     ),
     ("docs/notebook/pools.md", "Clean images and short domains", " | GroupNorm, C10"): looks.clean,
     ("docs/compare.md", "No image twice", " | mean regret"): distinct.regrets,
+    ("docs/compare.md", "No image twice", "multipool, seeds 0 to 2 | ptta"): distinct.three,
+    ("docs/compare.md", "No image twice", "CIFAR-100-C, seeds 0 to 2 | multipool"): (
+        distinct.nearest
+    ),
     ("docs/compare.md", "No image twice", " | CIFAR-10-C, ctta"): distinct.seeds,
     **{
         ("docs/compare.md", f"No image twice, {name}", " | ptta"): partial(

@@ -173,28 +173,37 @@ class PoolAnswers(PoolStanding, ABC):
         """
         if self.config.again == 0:
             return logits, None
-        known = self.mirror.agrees()
-        agrees = sent(known, self.device)
-        found, spent = np.zeros((2, self.num_classes)), 0
+        agrees = sent(self.mirror.agrees(), self.device)
+        found, spent = [], 0
         logits = logits.clone()  # on a GPU the next pass writes where they lie
         for part in parts:
-            every = part.young or not self.mirror.is_known
-            count = len(images if self.beside_host else part.rows)  # of few sizes, on a GPU
-            looks = self.mirror.looks(count, self.config.again)
-            most = int(2 * self.config.again * count) if part.young else looks
-            if most == 0 or not (every or known.any()):
+            if (most := self._looks(images, part)) == 0:
                 continue
-            asked = torch.zeros(len(images), dtype=torch.bool)
-            asked[torch.from_numpy(part.rows)] = True
-            asked = sent(asked, self.device)
-            if not every:
-                asked &= agrees[logits.argmax(dim=1)]
+            asked = self._asked(part, logits, agrees)
             rows = doubtful(logits, most, asked)
             if len(rows) == 0:
                 continue
             again = part.again(rows, self.network.prepare(mirrored(images[rows])))
             both, agreed = joined(logits[rows], again, asked[rows], agrees)
             logits = logits.index_copy(0, rows, both)
-            found += Arriving(agreed).wait().double().numpy()
+            found.append(Arriving(agreed))
             spent += 0 if part.young else len(rows)
-        return logits, Looked(found, spent)
+        nothing = torch.zeros(2, self.num_classes, dtype=torch.float64)
+        return logits, Looked(sum((one.wait() for one in found), nothing).numpy(), spent)
+
+    def _looks(self, images: Tensor, part: Part) -> int:
+        """Return how many images of a part may be looked at again."""
+        count = len(images if self.beside_host else part.rows)  # of few sizes, on a GPU
+        if part.young:
+            return int(2 * self.config.again * count)
+        if self.mirror.is_known and not self.mirror.agrees().any():
+            return 0
+        return self.mirror.looks(count, self.config.again)
+
+    def _asked(self, part: Part, logits: Tensor, agrees: Tensor) -> Tensor:
+        """Return which images ``(B,)`` bool are of a part, and worth a look by what they say."""
+        mine = torch.zeros(len(logits), dtype=torch.bool)
+        mine[torch.from_numpy(part.rows)] = True
+        mine = sent(mine, self.device)
+        everything = part.young or not self.mirror.is_known
+        return mine if everything else mine & agrees[logits.argmax(dim=1)]
