@@ -156,7 +156,9 @@ def main() -> None:
     model = small_model(generator)
     given = batches(options.stream, options.size, options.batches, generator)
     tape = Tape(options.waits)
-    method.Arriving = answers.Arriving = tape.arriving  # type: ignore[assignment, misc]
+    for module in (method, answers):  # older code has it in both
+        if hasattr(module, "Arriving"):
+            module.Arriving = tape.arriving  # type: ignore[assignment, misc]
     Graphed.__call__ = lambda graphed, *inputs: tape(graphed, *inputs)  # type: ignore[method-assign]
     turn(model, given, tape)
     found = []
