@@ -231,7 +231,7 @@ def test_a_layer_in_two_places_stays_one_and_one_that_is_not_run_stays_alone():
         (random_images(1), "images must hold at least 2 source images to take a variance, got 1"),
         (random_images(4) * 300, "images must lie in"),
         (torch.rand(4, 1, 8, 8), "1 channel"),
-        (3, "source must be an iterable"),
+        (3, "^images must be an iterable of .* a pair of arrays, got int"),
     ],
 )
 def test_images_that_cannot_be_measured_are_refused(given, sentence):

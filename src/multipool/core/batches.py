@@ -21,8 +21,11 @@ def is_pair(source: object) -> TypeGuard[tuple[Any, Any]]:
     return len(lengths) == 1 and not any(isinstance(part, (tuple, list)) for part in source)
 
 
-def batches(source: object) -> Iterator[Tensor]:
-    """Yield batches of images: of a loader, a tensor ``(N, C, H, W)``, an ``ImageSet``, a pair."""
+def batches(source: object, name: str = "source") -> Iterator[Tensor]:
+    """Yield batches of images: of a loader, a tensor ``(N, C, H, W)``, an ``ImageSet``, a pair.
+
+    ``name`` is what the caller's user calls it.
+    """
     if isinstance(source, ImageSet):
         source = source.images
     if is_pair(source):
@@ -31,9 +34,8 @@ def batches(source: object) -> Iterator[Tensor]:
         yield from source.split(_BATCH)
         return
     if not isinstance(source, Iterable):
-        raise ValueError(
-            "source must be an iterable of (images, labels) batches, a pair of arrays, or a "
-            f"statistics file, got {type(source).__name__}"
-        )
+        known = "an iterable of (images, labels) batches, a tensor or a pair of arrays"
+        or_saved = ", or a statistics file" if name == "source" else ""
+        raise ValueError(f"{name} must be {known}{or_saved}, got {type(source).__name__}")
     for item in source:
         yield torch.as_tensor(item[0] if isinstance(item, (tuple, list)) else item)

@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from multipool.models.measure import Layout, Moments, measured
+from multipool.models.measure import AXES, Layout, Moments, measured
 from multipool.ops.norms import OfItsOwn, examine
 
-_LAYERS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
+_KINDS = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_LAYERS = dict(zip(AXES, _KINDS, strict=True))
 _LAYOUT = ".layout"
 MOST = 1000  # images to look at: 200 are as good, and a loader may hold a million
 
@@ -110,7 +111,7 @@ def put_in_stored(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         try:
             layer = model.get_submodule(name)
             images, channels, axes = map(int, layout.tolist())
-            fits = axes in _LAYERS and {images, channels} <= set(range(axes))
+            fits = axes in AXES and {images, channels} <= set(range(axes))
         except (AttributeError, TypeError, ValueError):
             fits = False
         if not fits or images == channels or mean.ndim != 1:

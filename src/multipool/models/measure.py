@@ -55,7 +55,7 @@ def measured(
     def count(layer: nn.Module, given: tuple[Tensor, ...]) -> None:
         moments[layer].add(given[0])
 
-    for given in batches(images):
+    for given in batches(images, "images"):
         part = as_float(check_images(given[: most - seen]).to(device))
         if not moments:
             moments = _laid_out(model, layers, part[:1])

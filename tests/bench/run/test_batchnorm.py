@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from torch import nn
 
 from multipool import models
 from multipool.bench.run.experiment import Experiment
@@ -41,6 +43,20 @@ def test_the_source_model_answers_as_without(weights, loader):
     )
     assert made.error == pytest.approx(plain.error, abs=2)  # rounding may turn an answer
     assert made.weights == plain.weights
+
+
+def test_runs_in_a_row_measure_a_model_once(weights, loader):
+    def made(**asked):
+        experiment = Experiment(method="bn", weights=weights, **{**SMALL, **asked})
+        return loader.both(experiment, torch.device("cpu")).model
+
+    first = made(batchnorm=True)
+    assert made(batchnorm=True, seed=1, protocol="ctta") is first
+    plain = made()
+    assert plain is not first
+    assert not any(isinstance(m, nn.BatchNorm2d) for m in plain.modules())
+    assert made(batchnorm=True) is first
+    assert made(batchnorm=True, severity=3) is not first  # other data, so other training images
 
 
 def test_without_it_a_method_that_keeps_statistics_says_what_is_missing(weights, loader):

@@ -37,6 +37,7 @@ class Loader:
     def __init__(self) -> None:
         self._dataset: tuple[object, Dataset] | None = None
         self._model: tuple[object, nn.Module] | None = None
+        self._measured: tuple[object, nn.Module] | None = None  # with BatchNorm put in
 
     def dataset(self, experiment: Experiment) -> Dataset:
         """Return the experiment's dataset."""
@@ -61,7 +62,7 @@ class Loader:
         dataset = self.dataset(experiment)
         outputs = getattr(dataset, "outputs", None)  # some of the model's, or all
         wanted = dataset.num_classes if outputs is None else 0
-        model = self.model(experiment, wanted, device)
+        model = as_it_came = self.model(experiment, wanted, device)
         digest = model_digest(model)
         if outputs is not None:
             model = models.with_outputs(model, outputs)
@@ -72,7 +73,10 @@ class Loader:
         notes = _notes(experiment, model, dataset)
         if experiment.batchnorm:
             source = dataset.source("train")
-            model = models.with_batchnorm(model, source)
+            key = (as_it_came, experiment.dataset, experiment.data(), dataset.size)
+            if self._measured is None or self._measured[0] != key:
+                self._measured = (key, models.with_batchnorm(model, source))
+            model = self._measured[1]
             notes += (f"BatchNorm: {source.note}; at most {MOST:,} are measured",)
         return Loaded(dataset, model, count, digest, notes)
 
