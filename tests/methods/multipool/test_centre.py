@@ -183,8 +183,3 @@ def test_saved_and_resumed(resumed):
     whole = adapt(model, seed=3)
     resumed(whole, model, 24)
     assert float(whole.state_dict()["centre.counts"].sum()) > 100
-
-
-def test_a_bad_share_is_refused():
-    with pytest.raises(ValueError, match="multipool's centre must be between 0 and 1, got 1.5"):
-        adapt(make_kind_net("layernorm"), options={"centre": 1.5})

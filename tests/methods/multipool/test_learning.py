@@ -162,19 +162,6 @@ def test_saved_and_resumed(resumed, make_net, norm):
     assert moved.abs().max() > LR["lr"]
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        {"learn_until": -1},
-        {"most": 0},
-        {"depth": 1.5},
-    ],
-)
-def test_bad_options_are_refused(make_net, option):
-    with pytest.raises(ValueError, match=f"multipool's {next(iter(option))} must be"):
-        adapt(make_net(), options=option)
-
-
 def test_a_rate_that_is_no_number_is_refused(make_net):
     with pytest.raises(ValueError, match="'lr' of method 'multipool' must be a number, got nan"):
         adapt(make_net(), options={"lr": float("nan")}, num_classes=5)

@@ -1,18 +1,12 @@
-"""The second look in a mirror: by hand, by what must always hold, and in the method."""
-
-import copy
-from dataclasses import replace
+"""What a second look in a mirror finds and is allowed: by hand, by what must always hold."""
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
-from multipool.methods import adapt
 from multipool.methods.multipool.mirror import Looked, Mirror, doubtful, joined
-from multipool.ops.mirror import mirrored
 
 EVERY = torch.ones(4, dtype=torch.bool)
 
@@ -137,111 +131,3 @@ def test_a_state_saved_before_there_was_a_mirror_begins_anew():
     mirror.load_state_dict({})
     assert not mirror.is_known
     assert mirror.credit[0] == 0
-
-
-# In the method ---------------------------------------------------------------------------------
-
-
-class Sides(nn.Module):
-    """Says which third of the image is brightest: the left, the middle or the right one.
-
-    One that is ``symmetric`` says of both sides alike how bright they are, or nearly.
-    """
-
-    def __init__(self, symmetric, scale=12.0):
-        super().__init__()
-        self.norm, self.symmetric, self.scale = nn.BatchNorm2d(3), symmetric, scale
-
-    def forward(self, x):
-        columns = self.norm(x).mean(dim=(1, 2))  # (B, W)
-        left, middle, right = (part.mean(dim=1) for part in columns.split([3, 2, 3], dim=1))
-        if self.symmetric:
-            left, right = 0.6 * left + 0.4 * right, 0.4 * left + 0.6 * right - 9.0
-        return self.scale * torch.stack([left, middle, right], dim=1)
-
-
-STILL = {"young": 0, "update_every": 10**6, "lr": 0.0}  # statistics stay the source's
-
-
-@pytest.fixture
-def lit(make_images):
-    """Return images of which some columns are brighter, by more or less."""
-
-    def make(count, seed):
-        images, rng = 0.5 * make_images(count, seed=seed), np.random.default_rng(seed)
-        for image in images:
-            column = rng.integers(0, 6)
-            image[..., column : column + 3] += rng.uniform(0, 0.4)
-        return images
-
-    return make
-
-
-def streamed(model, images, **options):
-    adapter = adapt(model.eval(), num_classes=3, options={**STILL, **options}, decode="none")
-    return adapter, torch.cat([adapter(part) for part in images.split(64)])
-
-
-def test_a_model_to_which_a_mirror_is_another_image_answers_as_it_did(lit):
-    images = lit(640, 3)
-    adapter, answers = streamed(Sides(False, scale=40.0), images)
-    assert adapter.method.mirror.is_known
-    assert not adapter.method.mirror.agrees()[[0, 2]].any()
-    before = streamed(Sides(False, scale=40.0), images, again=0.0)[1]
-    late = (answers != before).any(dim=1)[320:]  # by then all three classes are known
-    assert (before[320:][late].argmax(dim=1) == 1).all()  # the middle is where it was
-
-
-def test_a_symmetric_model_is_answered_by_the_mean_of_both_looks(lit):
-    images = lit(640, 3)
-    adapter, answers = streamed(Sides(True), images)
-    plain, before = streamed(Sides(True), images, again=0.0)
-    assert adapter.method.mirror.agrees().all()
-    assert plain.method.mirror.agreed.sum() == 0
-    changed = (answers != before).any(dim=1)
-    assert not changed[:64].any()  # nothing was known yet
-    assert 32 < changed.sum() <= 0.25 * 640 + 4
-    two = before.softmax(1).topk(2).values
-    assert (two[changed, 0] - two[changed, 1] < 0.5).all()
-    with torch.no_grad():
-        again = Sides(True).eval()(mirrored(images))
-    torch.testing.assert_close(answers[changed], ((before + again) / 2)[changed])
-
-
-@pytest.mark.parametrize("young", [0, 10**6])
-def test_the_second_look_is_with_the_statistics_of_the_first(lit, young):
-    # A prior of next to nothing: all statistics are the pool's own.
-    options = {"young": young, "update_every": 64, "lr": 0.0, "prior": 1e-9}
-    adapter, _ = streamed(Sides(True, scale=1.5), lit(640, 3), **options)
-    images, once = lit(64, 4), copy.deepcopy(adapter)
-    once.method.config = replace(once.method.config, again=0.0)
-    first, answers = once.predict(images), adapter.predict(images)
-    changed = (answers != first).any(dim=1)
-    share = 0.5 if young else 0.25  # a young pool may look at twice as many
-    assert 0 < changed.sum() <= share * 64 + 4
-    norm, me = adapter.method.network.source.layers[0], adapter.method
-    mean, var = me.own[0].split(3)
-    if young:  # these images move the statistics first
-        rate = me.rate(0)
-        mean = mean.lerp(images.mean(dim=(0, 2, 3)), rate)
-        var = var.lerp(images.var(dim=(0, 2, 3), correction=0), rate)
-    model = Sides(True, scale=1.5).eval()
-    model.norm.running_mean, model.norm.running_var, model.norm.eps = mean, var, norm.eps
-    with torch.no_grad():
-        torch.testing.assert_close(first, model(images), atol=2e-3, rtol=0)
-        expected = (model(images) + model(mirrored(images))) / 2
-    torch.testing.assert_close(answers[changed], expected[changed], atol=2e-3, rtol=0)
-
-
-def test_looking_changes_nothing_that_is_kept(lit):
-    adapter, _ = streamed(Sides(True), lit(640, 3))
-    before = adapter.state_dict()
-    adapter.predict(lit(64, 4))
-    after = adapter.state_dict()
-    assert all(torch.equal(before[name], after[name]) for name in before)
-
-
-@pytest.mark.parametrize("again", [-0.1, 1.5])
-def test_a_share_beyond_all_or_below_none_is_refused(again):
-    with pytest.raises(ValueError, match="again must be between 0 and 1"):
-        adapt(Sides(True), num_classes=3, options={"again": again})

@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_LEAST = {
+    "most": 1,
+    "new": 0,
+    "runs": 0,
+    "same": 0,
+    "mixed": 0,
+    "width": 1,
+    "young": 0,
+    "update_every": 1,
+    "samples": 2,
+    "lr": 0,
+    "learn_until": 0,
+    "lr_without": 0,
+}
+
 
 @dataclass(frozen=True)
 class MultiPoolConfig:
@@ -29,20 +44,13 @@ class MultiPoolConfig:
     centre: float = 0.5  # share of the classes that such a model's stream shows; 1: not centred
 
     def __post_init__(self) -> None:
-        least = {
-            "most": 1,
-            "width": 1,
-            "samples": 2,
-            "update_every": 1,
-            "young": 0,
-            "learn_until": 0,
-        }
-        for name, value in least.items():
-            if not getattr(self, name) >= value:
-                raise ValueError(
-                    f"multipool's {name} must be at least {value}, got {getattr(self, name)}"
-                )
-        for name in ("depth", "centre", "again"):
+        for name, least in _LEAST.items():
+            if not getattr(self, name) >= least:
+                got = getattr(self, name)
+                raise ValueError(f"multipool's {name} must be at least {least}, got {got}")
+        for name in ("depth", "likeness", "rate", "again", "centre"):
             if not 0 <= getattr(self, name) <= 1:
                 got = getattr(self, name)
                 raise ValueError(f"multipool's {name} must be between 0 and 1, got {got}")
+        if not self.prior > 0:
+            raise ValueError(f"multipool's prior must be above 0, got {self.prior}")

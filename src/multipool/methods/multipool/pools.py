@@ -224,9 +224,8 @@ class Pools:
         kept = self.owners >= 0
         rest = self.recent[kept] - self.centres[self.owners[kept]]
         self._white = None
-        self.covariance = product(rest.T, rest) / len(
-            rest
-        )  # what it was held both domains' difference
+        # What it was held both domains' difference.
+        self.covariance = product(rest.T, rest) / len(rest)
         self.numbers[2] = len(rest)
         events.append(Event("split", pool, other))
 
