@@ -101,6 +101,11 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     (RESULTS, _OTHER, "Tiny-ImageNet-C, ResNet-18 (source 80.26) | its own pool"): (
         lambda: streams.seeds(streams.TINY, paper=False)
     ),
+    (
+        RESULTS,
+        "CIFAR-10-C with the paper's WRN-28-10, whole streams",
+        "whole stream, WRN-28-10 | its own pool",
+    ): streams.wide_whole,
     (RESULTS, _CHOICES, "bank | difference"): explorations.first,
     (RESULTS, _CHOICES, "bank | CIFAR-10-C"): explorations.third,
     (RESULTS, _CHOICES, "bank | RoTTA, CIFAR-10-C"): explorations.fourth,

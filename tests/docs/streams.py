@@ -6,13 +6,14 @@ numbers in order, or None for what no row of ours decides (the paper's numbers, 
 
 from __future__ import annotations
 
-from rows import Row, average, by_seed, corruptions, gain, pick, spread
+from rows import Row, average, by_seed, corruptions, gain, load, pick, spread
 
 Cells = list[list[float] | None]
 HOSTS = {"RoTTA": "rotta", "PeTTA": "petta", "ResiTTA": "resitta"}
 MEMORIES = ("single", "mcm", "mcm+")
 SHORT, WHOLE = "cifar100c-resnext29-1000", "cifar100c-resnext29-full"
 TINY, CIFAR10 = "tinyimagenetc-resnet18-2000", "cifar10c-wrn28-10-2000"
+WIDE = "cifar10c-wrn28-10-full"
 
 
 def host_rows(name: str, method: str) -> list[list[Row]]:
@@ -48,6 +49,19 @@ def seeds(name: str, paper: bool) -> dict[str, Cells]:
         ]
         cells: Cells = [singly[0], singly[1], gain(mcm, own), singly[2], gain(plus, own)]
         found[label] = [*cells, None] if paper else cells
+    return found
+
+
+def wide_whole() -> dict[str, Cells]:
+    """Errors with the paper's WRN-28-10 on whole streams; the paper's numbers beside them."""
+    names = {"source": "source", "BN": "bn", "TENT": "tent", **HOSTS}
+    found: dict[str, Cells] = {}
+    for label, method in names.items():
+        rows = {r["memory"]: r for r in load(WIDE) if r["method"] == method}
+        own = rows.get("", rows.get("single"))
+        assert own is not None
+        mcm = [float(rows["mcm"]["error"])] if "mcm" in rows else None
+        found[label] = [[float(own["error"])], None, mcm, None]
     return found
 
 
