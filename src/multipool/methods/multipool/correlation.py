@@ -69,7 +69,7 @@ class Correlation:
         mean += (prediction - mean) / self.weights[pool]
         gap = prediction - mean
         before = self.last - self.means[owner] if owner >= 0 else np.zeros(len(gap))
-        found = [np.vdot(gap, gap), np.vdot(before, gap)]
+        found = [(gap * gap).sum(), (before * gap).sum()]  # as above: BLAS adds in its own order
         self.sums = self.sums * (1 - 1 / _MEMORY) + np.array(found)
         self.last, self.owner = prediction, np.array([pool])
 
