@@ -105,8 +105,12 @@ def test_roid(kind, second, drift):
 def test_the_heirs_of_tent_and_roid(kind, second, method, drift):
     model = make_kind_net(kind, second)
     net, trained = batch_copy(model)
+    # SAR in short steps: with InstanceNorm at 1e-2 every step makes rounding four times as large.
     options, reference = {
-        "sar": ({"entropy_margin": 0.6, "recovery": 0.0, "lr": 1e-2}, LiteralSAR(net, trained)),
+        "sar": (
+            {"entropy_margin": 0.6, "recovery": 0.0, "lr": 2e-3},
+            LiteralSAR(net, trained, lr=2e-3),
+        ),
         "deyo": (
             {"entropy_margin": 0.8, "weight_margin": 0.05, "drop": 0.0},
             LiteralDeYO(net, trained, 0.8),
