@@ -102,7 +102,7 @@ def comparison(size, classes, seen):
 
 
 @needs_compiled
-@pytest.mark.parametrize("seen", [0, 20, 47, 48, 5000])
+@pytest.mark.parametrize("seen", [0, 5, 20, 24, 47, 48, 5000])
 @pytest.mark.parametrize("size", [1, 2, 7, 64, 300])
 def test_neighbours_are_compared_bit_for_bit_as_by_numpy(size, seen):
     case = comparison(size, 11, seen)
@@ -125,20 +125,22 @@ def test_neighbours_are_compared_bit_for_bit_as_by_numpy(size, seen):
         (3, lambda old: 2**40),
         (4, lambda old: 0),
         (4, lambda old: 49),
-        (5, lambda old: -1),
-        (9, lambda old: old[1:]),
-        (9, lambda old: np.frombuffer(old.tobytes())),
-        (10, lambda old: np.zeros((9, 49))),
-        (10, lambda old: np.zeros((9, 0))),
-        (11, lambda old: old[:, 1:].copy()),
-        (11, lambda old: np.zeros((9, 5, 9))),
-        (11, lambda old: None),
+        (5, lambda old: 0),
+        (6, lambda old: -1),
+        (6, lambda old: 49),
+        (10, lambda old: old[1:]),
+        (10, lambda old: np.frombuffer(old.tobytes())),
+        (11, lambda old: np.zeros((9, 49))),
+        (11, lambda old: np.zeros((9, 0))),
+        (12, lambda old: old[:, 1:].copy()),
+        (12, lambda old: np.zeros((9, 5, 9))),
+        (12, lambda old: None),
     ],
 )
 def test_comparisons_that_do_not_fit_are_refused(position, change):
     emissions, same, marginal, shares, *_ = comparison(9, 5, 100)
     filled = np.zeros(9), np.zeros((9, 8)), np.zeros((9, 5, 8))
-    arguments = [same, emissions @ marginal, shares, 48, 32, 0, 1.0, 0.0, 1.0, *filled]
+    arguments = [same, emissions @ marginal, shares, 48, 32, 8, 0, 1.0, 0.0, 1.0, *filled]
     compiled._chains.compare(*arguments)
     arguments[position] = change(arguments[position])
     with pytest.raises((ValueError, TypeError, BufferError, OverflowError)):
@@ -152,7 +154,7 @@ def test_comparisons_must_not_be_written_over_each_other():
     filled = memory[:9], memory[8 : 8 + 72].reshape(9, 8), np.zeros((9, 5, 8))
     with pytest.raises(ValueError, match="fit"):
         compiled._chains.compare(
-            same, emissions @ marginal, shares, 48, 32, 0, 1.0, 0.0, 1.0, *filled
+            same, emissions @ marginal, shares, 48, 32, 8, 0, 1.0, 0.0, 1.0, *filled
         )
 
 

@@ -95,18 +95,33 @@ def test_the_shares_of_a_long_stream_are_made_once_and_stay_as_they_are():
     assert (running_mean(7, 0, 32) != late).any()
 
 
-@pytest.mark.parametrize("seen", [0, 40, 1000])
-def test_neighbours_are_compared_with_the_samples_17_to_48_before(drawn, seen):
-    emissions, past = drawn
+@pytest.mark.parametrize("seen", [0, 17, 24, 40, 47, 1000])
+@pytest.mark.parametrize("size", [1, 30])
+def test_neighbours_are_compared_with_the_samples_17_to_48_before(drawn, seen, size):
+    emissions, past = drawn[0][:size], drawn[1]
     more, most = unlike_strangers(products(emissions, past), seen)
     row = np.concatenate([past, emissions])
     for t, sample in enumerate(emissions):
-        strangers = np.mean([sample @ row[PAST + t - k] for k in range(17, 49)])
-        known = seen + t >= PAST
-        assert most[t] == pytest.approx(sample @ sample - strangers if known else 0.0)
+        before = range(17, min(48, seen + t) + 1)  # those that there are
+        enough = len(before) >= 8
+        strangers = np.mean([sample @ row[PAST + t - k] for k in before]) if enough else 0.0
+        assert most[t] == pytest.approx(sample @ sample - strangers if enough else 0.0)
         for k in range(1, LAGS + 1):
             near = sample @ row[PAST + t - k]
-            assert more[t, k - 1] == pytest.approx(near - strangers if known else 0.0)
+            assert more[t, k - 1] == pytest.approx(near - strangers if enough else 0.0)
+
+
+def test_what_was_kept_before_the_first_sample_does_not_count():
+    emissions = np.random.default_rng(3).dirichlet(np.ones(4), size=60)
+    blank, odd = np.zeros((PAST, 4)), np.full((PAST, 4), 9.0)
+    for one, other in zip(
+        unlike_strangers(products(emissions, blank), 0),
+        unlike_strangers(products(emissions, odd), 0),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+        assert (one[24:] != 0).any()
+        assert not one[:24].any()
 
 
 def test_order_is_shown_by_sums_beyond_chance_that_are_large_enough():

@@ -20,6 +20,7 @@ def compare(
     shares: object,
     past: int,
     strangers: int,
+    fewest: int,
     unknown: int,
     scale: float,
     even: float,

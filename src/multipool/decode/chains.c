@@ -3,7 +3,7 @@
  */
 #include "chains.h"
 
-#define CHAINS_VERSION 2 /* as in compiled.py */
+#define CHAINS_VERSION 3 /* as in compiled.py */
 
 enum { EMISSIONS, HEAT, BEFORE, STAY, PRIOR, EVIDENCE, ARRAYS };
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from multipool.decode import chains, order
 from multipool.decode.chains import Array
-from multipool.decode.order import AGREE, EVEN, LAGS, PAST, STRANGERS, Compared
+from multipool.decode.order import AGREE, EVEN, FEWEST, LAGS, PAST, STRANGERS, Compared
 from multipool.ops.host import product
 
 try:
@@ -17,7 +17,7 @@ try:
 except ImportError:  # no compiler when the package was installed
     _chains = None  # type: ignore[assignment]
 
-VERSION = 2  # as in chains.c
+VERSION = 3  # as in chains.c
 
 
 def available() -> bool:
@@ -48,7 +48,7 @@ def compare(
     even = EVEN / (window + EVEN)
     _chains.compare(
         *(same, product(emissions, marginal), shares),
-        *(PAST, STRANGERS, max(0, PAST - seen)),
+        *(PAST, STRANGERS, FEWEST, max(0, PAST - seen)),
         *((1 - even) * classes, even, AGREE * classes),
         *(found.match, found.agreements, found.terms),
     )

@@ -10,7 +10,7 @@
 enum { SAME, FIRST, KEPT, MATCH, NEAR, TERMS, COMPARED };
 
 typedef struct {
-    int64_t size, past, lags, strangers, unknown;
+    int64_t size, past, lags, strangers, fewest, unknown;
     double scale, even, agree;
     const double *same, *first, *shares;
     double *match, *near, *terms, *row;
@@ -28,12 +28,14 @@ static void compare_all(const Comparison *c)
             c->row[s + 1] = same[c->past + s];
         c->match[t] = c->scale * sum_product(c->shares + t * (c->size + 1), c->row, c->size + 1)
                       + c->even;
-        double strange = sum_alone(same + t, c->strangers) / (double)c->strangers;
+        int64_t oldest = t > c->unknown ? t : c->unknown; /* of the strangers that there are */
+        int64_t count = t + c->strangers - oldest, judged = count >= c->fewest;
+        double strange = judged ? sum_alone(same + oldest, count) / (double)count : 0.0;
         for (int64_t k = 0; k < c->lags; k++) {
             double one = same[c->past + t - k - 1];
             near[k] = c->agree * one + (1 - AGREE);
-            more[k] = t < c->unknown ? 0.0 : one - strange;
-            most[k] = t < c->unknown ? 0.0 : same[c->past + t] - strange;
+            more[k] = judged ? one - strange : 0.0;
+            most[k] = judged ? same[c->past + t] - strange : 0.0;
         }
         double mean = sum_alone(more, c->lags) / (double)c->lags;
         for (int64_t k = 0; k < c->lags; k++) {
@@ -56,7 +58,8 @@ static int comparable(const Comparison *c, const Py_buffer *b)
             if (i != j && overlap(b + i, b + j))
                 return 0;
     const Py_ssize_t *terms = b[TERMS].shape;
-    return c->past > 0 && c->strangers > 0 && c->strangers <= c->past && c->unknown >= 0
+    return c->past > 0 && c->strangers > 0 && c->strangers <= c->past && c->fewest > 0
+           && c->unknown >= 0 && c->unknown <= c->past
            && b[SAME].shape[1] - b[SAME].shape[0] == c->past && b[FIRST].shape[0] == b[SAME].shape[0]
            && b[KEPT].shape[0] >= b[SAME].shape[0] && b[KEPT].shape[1] == b[SAME].shape[0] + 1
            && b[MATCH].shape[0] == b[SAME].shape[0] && b[NEAR].shape[0] == b[SAME].shape[0]
@@ -69,19 +72,19 @@ PyObject *compare(PyObject *module, PyObject *args)
     PyObject *o[COMPARED], *answer = NULL;
     Py_buffer b[COMPARED];
     Comparison c = {0};
-    long long past, strangers, unknown;
+    long long past, strangers, fewest, unknown;
     int held = 0;
     (void)module;
     if (!PyArg_ParseTuple(
-            args, "OOOLLLdddOOO:compare", o, o + 1, o + 2, &past, &strangers, &unknown, &c.scale,
-            &c.even, &c.agree, o + 3, o + 4, o + 5))
+            args, "OOOLLLLdddOOO:compare", o, o + 1, o + 2, &past, &strangers, &fewest, &unknown,
+            &c.scale, &c.even, &c.agree, o + 3, o + 4, o + 5))
         return NULL;
     while (held < COMPARED
            && !PyObject_GetBuffer(
                o[held], b + held,
                PyBUF_FORMAT | PyBUF_C_CONTIGUOUS | (held >= MATCH ? PyBUF_WRITABLE : 0)))
         held++;
-    c.past = past, c.strangers = strangers, c.unknown = unknown;
+    c.past = past, c.strangers = strangers, c.fewest = fewest, c.unknown = unknown;
     if (held == COMPARED && !comparable(&c, b))
         PyErr_SetString(PyExc_ValueError, "compare was given arrays that do not fit each other");
     else if (held == COMPARED) {

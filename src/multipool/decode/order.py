@@ -14,6 +14,7 @@ from multipool.ops.host import product
 LAGS = 8  # the chains have one of the lags 1 to 8: up to so many cameras may take turns
 PAST = 48  # samples that are remembered
 STRANGERS = 32  # the oldest of them: what a sample has in common with these is no order
+FEWEST = 8  # strangers without which neighbours are not judged, while a stream is young
 _SHOWN = 3.5  # standard deviations by which neighbours must agree more than strangers do
 _LEAST = 0.1  # and the share of what samples of one class would
 LONG = 4096  # samples over which that is asked
@@ -51,16 +52,16 @@ def unlike_strangers(same: Array, seen: int) -> tuple[Array, Array]:
 
     And how much more with themselves, ``(B,)``, which is the most there can be. Without order the
     first is 0 in the mean, however biased or unsure the model is: it says the same of neighbours
-    and of strangers. The first samples have no strangers yet and count as 0.
+    and of strangers. A young stream has fewer strangers, and its first samples, which have hardly
+    any, count as 0.
     """
-    if len(same) == 1:
-        if seen < PAST:
-            return np.zeros((1, LAGS)), np.zeros(1)
-        strange = np.add.reduce(same[:, :STRANGERS], axis=1) / STRANGERS
-        return _near(same) - strange[:, None], same[:, PAST] - strange
-    strangers = _beside(same, 0, STRANGERS).mean(axis=1)
+    unknown = max(0, PAST - seen)  # columns in which there is no sample yet
+    few = max(0, unknown + FEWEST - STRANGERS)  # samples that have hardly any strangers
+    strangers = np.add.reduce(_beside(same, 0, STRANGERS), axis=1) / STRANGERS
+    for t in range(few, min(len(same), unknown)):
+        strangers[t] = same[t, unknown : t + STRANGERS].mean()
     more, most = _near(same) - strangers[:, None], same.diagonal(PAST) - strangers
-    more[: max(0, PAST - seen)] = most[: max(0, PAST - seen)] = 0.0
+    more[:few] = most[:few] = 0.0
     return more, most
 
 
