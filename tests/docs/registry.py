@@ -237,6 +237,7 @@ WITHOUT_ROWS: dict[Key, str] = {
     ("docs/start/your-model.md", "Source models without BatchNorm", " | CIFAR-10"): (
         "errors of files of weights that are not kept; the commands that train them are above it"
     ),
+    ("docs/notebook/decoder.md", "The first images", "ten classes | source"): _UNKEPT,
     ("docs/notebook/decoder.md", "Exploration", "stream | method"): (
         "one seed that chose the decoder's constants; not results, and the runs were not kept"
     ),
