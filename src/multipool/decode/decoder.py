@@ -10,6 +10,7 @@ from torch import Tensor
 
 from multipool.core import check_plain
 from multipool.decode.bank import HEAT, STAY, TEMPERATURES, Belief, believe
+from multipool.decode.bias import Said, without_bias
 from multipool.decode.chains import Array, normalised
 from multipool.decode.compiled import compare, predict, predict_back
 from multipool.decode.order import (
@@ -69,9 +70,12 @@ class SequenceDecoder:
         answer, self._state = self._decode(logits)
         return answer
 
-    def ahead(self, logits: Tensor) -> tuple[Tensor, State]:
-        """Return what a call would, and the state it would leave, for :meth:`go_on`."""
-        return self._decode(logits)
+    def ahead(self, logits: Tensor, said: Said | None = None) -> tuple[Tensor, State]:
+        """Return what a call would, and the state it would leave, for :meth:`go_on`.
+
+        ``said``: what the model said of each sample's domain before, if domains are known.
+        """
+        return self._decode(logits, said)
 
     def go_on(self, state: State) -> None:
         """Take the state that :meth:`ahead` returned."""
@@ -114,7 +118,7 @@ class SequenceDecoder:
     def _belief(self) -> Belief:
         return _belief(self._state.evidence, self._state)
 
-    def _decode(self, logits: Tensor) -> tuple[Tensor, State]:
+    def _decode(self, logits: Tensor, said: Said | None = None) -> tuple[Tensor, State]:
         _check(logits, self.num_classes)
         state, answers = self._state, []
         given: Array = logits.detach().to("cpu", torch.float64).numpy()
@@ -124,7 +128,9 @@ class SequenceDecoder:
             )
         step = advance_one if len(given) == 1 else advance
         for start in range(0, len(given), _PIECE):
-            answer, state = step(state, given[start : start + _PIECE], self.window)
+            piece = slice(start, start + _PIECE)
+            known = None if said is None else said.part(piece)
+            answer, state = step(state, given[piece], self.window, known)
             answers.append(answer)
         if len(answers) != 1:
             answers = [np.concatenate([np.empty((0, self.num_classes)), *answers])]
@@ -132,7 +138,9 @@ class SequenceDecoder:
         return torch.from_numpy(kept).to(logits.device), state
 
 
-def advance(state: State, logits: Array, window: int) -> tuple[Array, State]:
+def advance(
+    state: State, logits: Array, window: int, said: Said | None = None
+) -> tuple[Array, State]:
     """Return log posteriors ``(B, L)`` of float64 logits and the state after them."""
     # By numpy: torch wakes its threads for every small step, which costs more than the step.
     given: Array = logits - logits.max(axis=1, keepdims=True)
@@ -141,6 +149,8 @@ def advance(state: State, logits: Array, window: int) -> tuple[Array, State]:
     emissions = given[:, None] / (_HEATS / choose_factor(sure))  # (B, T, L)
     np.exp(emissions, out=emissions)
     emissions /= np.add.reduce(emissions, axis=-1, keepdims=True)
+    if said is not None:
+        emissions = without_bias(emissions, said)
     plain = np.ascontiguousarray(emissions[:, 0])
     state, before = _order(state, plain, window), state
     filtered, evidence = before.started(state.lag)

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from multipool.decode.bank import HEAT, STAY, TEMPERATURES, Belief, believe
+from multipool.decode.bias import Said, without_bias
 from multipool.decode.chains import Array
 from multipool.decode.compiled import compare, predict
 from multipool.decode.order import (
@@ -31,13 +32,17 @@ _BEFORE = np.array([[1.0, 0.0], [1.0, 0.0]])  # shares before a sample alone: it
 _TINY = np.finfo(float).tiny
 
 
-def advance_one(state: State, logits: Array, window: int) -> tuple[Array, State]:
+def advance_one(
+    state: State, logits: Array, window: int, said: Said | None = None
+) -> tuple[Array, State]:
     """Return log posteriors ``(1, L)`` of float64 logits ``(1, L)`` and the state after them."""
     given: Array = logits[0] - logits[0].max()  # (L,)
     totals = sums(given[None])  # (1, S)
     sure = discounted(state.sureness, sureness(totals), window)
     emissions = np.exp(given / (_HEATS / choose_factor(sure)))  # (T, L)
     emissions /= emissions.sum(axis=-1, keepdims=True)
+    if said is not None:
+        emissions = without_bias(emissions[None], said)[0]
     state, before = _order(state, emissions[:1], window), state
     filtered, evidence = before.started(state.lag)
     prior, gained = predict(emissions[None], HEAT, filtered[LAGS - state.lag :], STAY, state.lag)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
+
+from multipool.decode import Said
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,7 @@ class Prediction:
         doubt: (B,) in nats, likewise.
         features: (B, D) float, where the method or its bank reads them.
         on_host: the logits again, where the method has had them copied.
+        said: what was said of the domain of each sample before, where a method knows domains.
     """
 
     logits: Tensor
@@ -24,6 +27,7 @@ class Prediction:
     doubt: Tensor | None = None
     features: Tensor | None = None
     on_host: Tensor | None = None
+    said: Said | None = field(default=None, kw_only=True)
 
     @property
     def nearest(self) -> Tensor:

@@ -132,3 +132,39 @@ def test_a_bad_state_is_refused_and_changes_nothing(accounts, name, bad):
     with pytest.raises(ValueError, match=f"the pools' state has no sound '{name}'"):
         accounts.load_state_dict(state)
     assert all(torch.equal(before[k], v) for k, v in accounts.state_dict().items())
+
+
+def test_what_was_said_of_a_pool_is_that_of_its_last_images(accounts):
+    accounts.hear(0, np.array([[0.5, 0.5, 0, 0], [1.0, 0, 0, 0]]))
+    assert accounts.said[0].tolist() == [1.5, 0.5, 0, 0]
+    accounts.hear(0, np.tile([0, 0, 0, 1.0], (8192, 1)))
+    assert accounts.said[0].sum() == pytest.approx(4096)
+    assert accounts.said[0, 3] > 4095
+
+
+def test_what_was_said_follows_the_pools(accounts):
+    accounts.hear(0, np.array([[0.5, 0.5, 0, 0]]))
+    accounts.hear(1, np.array([[0, 0, 1.0, 0]]))
+    accounts.note(Event("merged", 1, 0))
+    assert accounts.said.tolist() == [[0] * 4, [0.5, 0.5, 1, 0], [0] * 4]
+    accounts.note(Event("created", 1))
+    assert not accounts.said.any()
+
+
+def test_of_a_fresh_pool_nothing_was_said_and_less_of_one_that_shows_few_classes(accounts):
+    accounts.said[:] = 100.0
+    assert accounts.heard({2})[1:].tolist() == [[100] * 4, [0] * 4]
+    for _ in range(3):
+        accounts.show(1, MORE)
+    found = accounts.heard(())
+    assert (found[1] < 20).all()
+    assert found[0].tolist() == [100] * 4
+    assert (accounts.said == 100).all()
+
+
+def test_accounts_of_before_what_was_said_was_kept_are_taken(accounts):
+    state = accounts.state_dict()
+    del state["said"]
+    accounts.hear(0, np.array([[0.5, 0.5, 0, 0]]))
+    accounts.load_state_dict(state)
+    assert not accounts.said.any()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +13,12 @@ from multipool.methods.multipool.events import Event
 from multipool.methods.multipool.records import saved, sound
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats
-from multipool.methods.multipool.shares import unevenness
+from multipool.methods.multipool.shares import evenness, unevenness
 
-_NAMES = ("counts", "shown", "gains", "updates", "waiting", "events")
+_NAMES = ("counts", "said", "shown", "gains", "updates", "waiting", "events")
+_YOUNGER = ("said", "shown", "gains")  # files of before 0.3 have none
 _MEMORY = 512.0  # images that what a pool shows is known from
+_HEARD = 4096.0  # and what was said of its images
 KINDS = ("created", "recalled", "merged", "split")
 
 
@@ -54,6 +56,7 @@ class Accounts:
 
     def __init__(self, most: int, num_classes: int) -> None:
         self.counts = np.zeros((most, num_classes))  # predicted classes
+        self.said = np.zeros((most, num_classes))  # probabilities, summed over images
         self.shown = np.zeros((most, num_classes + 2))  # what answers say, summed over images
         # By how much answers are surer with a pool's statistics in early layers, summed likewise.
         self.gains = np.zeros(most)
@@ -66,7 +69,7 @@ class Accounts:
         """Count an event, and let the accounts of its pools follow."""
         self.events[KINDS.index(event.kind)] += 1
         if event.kind == "merged":
-            for values in (self.counts, self.updates, self.waiting):
+            for values in (self.counts, self.said, self.updates, self.waiting):
                 values[event.pool] += values[event.other]
             self.show(event.pool, self.shown[event.other], float(self.gains[event.other]))
             self._close(event.other)
@@ -80,6 +83,20 @@ class Accounts:
         known = labels[labels >= 0]
         self.counts[pool] += np.bincount(known, minlength=self.counts.shape[1])
         self.waiting[pool] += len(labels)
+
+    def hear(self, pool: int, said: Floats) -> None:
+        """Take in what was said of images of a pool, probabilities ``(R, L)``."""
+        total = self.said[pool] + said.sum(axis=0)
+        self.said[pool] = total * min(1.0, _HEARD / max(float(total.sum()), 1.0))
+
+    def heard(self, fresh: Collection[int]) -> Floats:
+        """Return what was said of the images of each pool ``(P, L)``: of ``fresh`` ones nothing.
+
+        Less of those that show few classes, since those are what the model should say.
+        """
+        said = self.said * np.array([evenness(few) for few in self.uneven.tolist()])[:, None]
+        said[list(fresh)] = 0
+        return np.asarray(said)
 
     def show(self, pool: int, shown: Floats, gain: float = 0.0) -> None:
         """Take in what images of a pool show, ``(L + 2,)``; NaN, of a broken model, not.
@@ -106,8 +123,8 @@ class Accounts:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over saved counts, or raise ``ValueError`` and stay as it was."""
-        asked = {name: torch.zeros(getattr(self, name).shape) for name in ("shown", "gains")}
-        found = sound(self, _NAMES, {**asked, **state}, "pools'")  # nobody asked before 0.3
+        asked = {name: torch.zeros(getattr(self, name).shape) for name in _YOUNGER}
+        found = sound(self, _NAMES, {**asked, **state}, "pools'")
         for name, values in found.items():
             if name != "gains" and (values < 0).any():
                 raise ValueError(f"the pools' state has no sound '{name}': some are below zero")
@@ -115,6 +132,6 @@ class Accounts:
         self.uneven = np.array([unevenness(sums) for sums in self.shown])
 
     def _close(self, pool: int) -> None:
-        self.counts[pool] = self.shown[pool] = 0
+        self.counts[pool] = self.said[pool] = self.shown[pool] = 0
         self.gains[pool] = self.uneven[pool] = 0
         self.updates[pool] = self.waiting[pool] = 0

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from multipool.core import Retrieved
+from multipool.decode import Said
 from multipool.engine import Context, Kept, Prediction, Update
 from multipool.engine.bank import WatchedBank
 from multipool.engine.method import Record
@@ -135,7 +136,8 @@ class MultiPool(PoolAnswers):
         logits, looked = self.look_again(images, logits, parts)
         on_host = Arriving(logits).wait()
         features = self.features_pass(images)[0] if self.bank.needs_features else None
-        return Routed(logits, None, None, features, on_host, route, router, seen, looked)
+        said = Said(self.accounts.heard(fresh), route.pools)
+        return Routed(logits, None, None, features, on_host, route, router, seen, looked, said=said)
 
     # Learning -----------------------------------------------------------------------------------
 
@@ -191,8 +193,11 @@ class MultiPool(PoolAnswers):
 
     def _correlate(self, prediction: Prediction, pools: Ints) -> None:
         """Let what was predicted, not decoded, say how correlated the stream is."""
-        probabilities = prediction.host_logits().double().softmax(dim=1)
-        self.correlation.add(probabilities.numpy(), pools)
+        probabilities = prediction.host_logits().double().softmax(dim=1).numpy()
+        self.correlation.add(probabilities, pools)
+        if self.branch is not None:
+            for pool in distinct(pools):
+                self.accounts.hear(pool, probabilities[pools == pool])
 
     def _follow(self, event: Event) -> None:
         """Let statistics and banks follow what happened to the pools."""
