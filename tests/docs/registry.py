@@ -89,6 +89,9 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     ("docs/compare.md", "BatchNorm put in", "seeds 0 to 2 | GroupNorm, C10, ptta"): (
         partial(regrets.put_in, "012", ("multipool +", "membn +", "bn +", "source"))
     ),
+    ("docs/compare.md", "BatchNorm put in", "whole streams | GroupNorm, CIFAR-10-C"): (
+        regrets.put_in_whole
+    ),
     ("docs/performance.md", "On an H200", " | by the clock"): speeds.kernels,
     ("docs/performance.md", "Precision", " | C10, WRN-16-2: ptta"): regrets.precisions,
     (RESULTS, _WHOLE, "method | its own pool"): lambda: streams.hosts(streams.WHOLE),
@@ -167,6 +170,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     ),
     ("docs/notebook/pools.md", "Clean images and short domains", " | GroupNorm, C10"): looks.clean,
     ("docs/compare.md", "No image twice", " | mean regret"): distinct.regrets,
+    ("docs/compare.md", "A second look for all", " | mean regret"): distinct.mirrored,
     ("docs/compare.md", "No image twice", "multipool, seeds 0 to 2 | ptta"): distinct.three,
     ("docs/compare.md", "No image twice", "CIFAR-100-C, seeds 0 to 2 | multipool"): (
         distinct.nearest
@@ -231,6 +235,7 @@ WITHOUT_ROWS: dict[Key, str] = {
         "threshold | CIFAR-10-C, ptta",
     ): ("one seed that chose a threshold; not results, and the runs were not kept"),
     ("docs/notebook/pools.md", "Few classes", " | one of a hundred"): _UNKEPT,
+    ("docs/notebook/pools.md", "A bias, before the decoder", "runs | images of a domain"): _UNKEPT,
     ("docs/notebook/pools.md", "Re-centred features", " | C10 extra, random"): (
         "rules tried offline on features that were not kept; they chose one and are no results"
     ),

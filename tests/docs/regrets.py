@@ -124,6 +124,17 @@ def put_in(seeds: str = "0", methods: tuple[str, ...] = ()) -> dict[str, Cells]:
     }
 
 
+def put_in_whole() -> dict[str, Cells]:
+    """The same with BatchNorm put in, over whole streams in runs, seed 0."""
+    places = list(product(("wrn28-1-gn", "vit-tiny-32"), ("cifar10-c", "cifar100-c")))
+    found: dict[str, Cells] = {}
+    for row in load("compare/batchnorm-whole"):
+        cells = found.setdefault(f"{row['method']} +", [None] * len(places))
+        both = [float(row["undecoded_error"]), float(row["error"])]
+        cells[places.index((row["model"], row["dataset"]))] = both
+    return found
+
+
 def whole_without_batchnorm() -> dict[str, Cells]:
     """The same over whole streams in runs, both models."""
     files = [(f, d) for f in ("layernorm", "groupnorm") for d in ("cifar10-c", "cifar100-c")]
@@ -164,13 +175,13 @@ def learned() -> dict[str, Cells]:
     """Undecoded errors of multipool with and without learning, three seeds."""
     kinds = ("ptta", "domains-250", "gamma-1", "ctta", "mixed")
     names = {
-        "multipool as it is": "multipool",
+        "multipool before its second look": "multipool",
         "nothing learned, updates every 128": _BEFORE,
         "learned from every batch, updates every 128": (
             "multipool:learn_until=1000000000:update_every=128"
         ),
     }
-    rows = [*load("compare/compare"), *load("compare/ablation")]
+    rows = [*load("compare/learning"), *load("compare/ablation")]
     found: dict[str, Cells] = {}
     for label, name in names.items():
         found[label] = [
