@@ -142,6 +142,12 @@ def test_what_was_said_of_a_pool_is_that_of_its_last_images(accounts):
     assert accounts.said[0, 3] > 4095
 
 
+def test_what_a_broken_model_says_is_not_heard(accounts):
+    accounts.hear(0, np.array([[0.5, 0.5, 0, 0]]))
+    accounts.hear(0, np.full((3, 4), np.nan))
+    assert accounts.said[0].tolist() == [0.5, 0.5, 0, 0]
+
+
 def test_what_was_said_follows_the_pools(accounts):
     accounts.hear(0, np.array([[0.5, 0.5, 0, 0]]))
     accounts.hear(1, np.array([[0, 0, 1.0, 0]]))

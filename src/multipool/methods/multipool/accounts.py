@@ -85,9 +85,10 @@ class Accounts:
         self.waiting[pool] += len(labels)
 
     def hear(self, pool: int, said: Floats) -> None:
-        """Take in what was said of images of a pool, probabilities ``(R, L)``."""
+        """Take in what was said of images of a pool, probabilities ``(R, L)``; NaN not."""
         total = self.said[pool] + said.sum(axis=0)
-        self.said[pool] = total * min(1.0, _HEARD / max(float(total.sum()), 1.0))
+        if np.isfinite(total).all():
+            self.said[pool] = total * min(1.0, _HEARD / max(float(total.sum()), 1.0))
 
     def heard(self, fresh: Collection[int]) -> Floats:
         """Return what was said of the images of each pool ``(P, L)``: of ``fresh`` ones nothing.

@@ -192,7 +192,10 @@ class MultiPool(PoolAnswers):
                     yield partial(self.update, pool, stored, asked)
 
     def _correlate(self, prediction: Prediction, pools: Ints) -> None:
-        """Let what was predicted, not decoded, say how correlated the stream is."""
+        """Let what was predicted, not decoded, say how correlated the stream is.
+
+        And what is said of each pool on the average.
+        """
         probabilities = prediction.host_logits().double().softmax(dim=1).numpy()
         self.correlation.add(probabilities, pools)
         if self.branch is not None:
