@@ -29,6 +29,16 @@ def test_the_least_margins_come_first_and_sure_answers_never():
     assert doubtful(logits, 4, torch.tensor([True, True, False, True])).tolist() == [0]
 
 
+def test_where_a_number_of_rows_is_recorded_it_is_always_the_same():
+    logits = logits_of([0.5, 0.4, 0.1], [0.9, 0.05, 0.05], [0.4, 0.35, 0.25], [0.7, 0.15, 0.15])
+    rows = doubtful(logits, 3, EVERY, always=True)
+    assert rows.tolist() == [2, 0, 3]
+    again = logits_of([0.1, 0.8, 0.1]).expand(3, 3)
+    both, _ = joined(logits[rows], again, EVERY[:3], EVERY[:3])
+    assert torch.equal(both[2], logits[3])  # not in doubt, and left alone
+    assert not torch.equal(both[:2], logits[rows[:2]])
+
+
 def test_answers_that_are_no_numbers_are_not_looked_at():
     logits = torch.tensor([[torch.nan, 0.0], [0.1, 0.0]])
     assert doubtful(logits, 2, EVERY[:2]).tolist() == [1]

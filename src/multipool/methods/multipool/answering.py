@@ -180,7 +180,7 @@ class PoolAnswers(PoolStanding, ABC):
             if (most := self._looks(images, part)) == 0:
                 continue
             asked = self._asked(part, logits, agrees)
-            rows = doubtful(logits, most, asked)
+            rows = doubtful(logits, most, asked, always=self.beside_host)
             if len(rows) == 0:
                 continue
             again = part.again(rows, self.network.prepare(mirrored(images[rows])))

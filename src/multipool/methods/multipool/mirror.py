@@ -91,19 +91,19 @@ class Mirror:
         vars(self).update(found)
 
 
-def doubtful(logits: Tensor, most: int, asked: Tensor) -> Tensor:
+def doubtful(logits: Tensor, most: int, asked: Tensor, always: bool = False) -> Tensor:
     """Return the rows ``(R,)`` with the least margin between two classes, ``most`` at the most.
 
-    ``asked`` ``(B,)`` bool says which rows may be taken. On a GPU, where a number of rows has its
-    own recording and the host does not wait, there are always ``most``; :func:`joined` leaves those
-    alone that are not in doubt.
+    ``asked`` ``(B,)`` bool says which rows may be taken. ``always`` so many, in doubt or not, where
+    each number of rows has its own recording and the host does not wait; :func:`joined` leaves
+    those alone that are not in doubt.
 
     >>> doubtful(torch.tensor([[9.0, 0.0], [1.0, 0.9], [1.0, 1.0]]), 2, torch.ones(3).bool())
     tensor([2, 1])
     """
     margins = _margin(logits).masked_fill(~asked, torch.inf)
     least = margins.topk(min(most, len(margins)), largest=False)
-    return least.indices if logits.is_cuda else least.indices[least.values < _MARGIN]
+    return least.indices if always else least.indices[least.values < _MARGIN]
 
 
 def joined(first: Tensor, again: Tensor, asked: Tensor, agrees: Tensor) -> tuple[Tensor, Tensor]:
