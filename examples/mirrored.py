@@ -9,7 +9,6 @@ work: docs/compare.md, "A second look for all". The weights lie where WEIGHTS sa
 import os
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 from multipool import models
@@ -50,5 +49,4 @@ def cifar100() -> Mirrored:
 
 
 def _load(name: str) -> Mirrored:
-    with torch.no_grad():
-        return Mirrored(models.load(Path(os.environ["WEIGHTS"]) / name))
+    return Mirrored(models.load(Path(os.environ["WEIGHTS"]) / name))

@@ -33,11 +33,11 @@ class Decoding:
         """Tell whether just these logits have been decoded; the decoder takes finite ones only."""
         return self._ahead.logits is logits
 
-    def look_ahead(self, prediction: Prediction, on_host: Tensor) -> None:
-        """Decode finite logits ``(B, L)``, given on the host as well, and stay where it is."""
+    def look_ahead(self, prediction: Prediction) -> None:
+        """Decode finite logits ``(B, L)``, best where the host has them, and stay where it is."""
         if self.decoder is not None:
             logits = prediction.logits
-            answer, state = self.decoder.ahead(on_host, prediction.said)
+            answer, state = self.decoder.ahead(prediction.nearest, prediction.said)
             self._ahead = _Decoded(logits, sent(answer, logits.device), answer, state)
 
     def shown(self, logits: Tensor) -> tuple[Tensor, float | None]:

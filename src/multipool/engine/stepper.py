@@ -125,7 +125,7 @@ class Stepper:
         if on_host is not prediction.on_host:
             prediction = replace(prediction, on_host=on_host)
         if is_finite(on_host):
-            self._decoding.look_ahead(prediction, on_host)
+            self._decoding.look_ahead(prediction)
         return prediction
 
     def _tell(self, logits: Tensor) -> None:

@@ -172,7 +172,9 @@ class MultiPool(PoolAnswers):
         for event in route.events:
             self._follow(event)
         pools, known = route.pools, prediction.labelled()
-        self._correlate(known, pools)
+        likely = self._correlate(known, pools)
+        for pool in distinct(pools):
+            self.accounts.hear(pool, likely[pools == pool])
         if len(distinct(pools)) > 1:  # pool by pool, with one copy for all of them
             order = np.argsort(pools, kind="stable")
             known, images = known.rows(torch.from_numpy(order)), images[sent(order, self.device)]
@@ -191,16 +193,14 @@ class MultiPool(PoolAnswers):
                 if len(stored) > 1:
                     yield partial(self.update, pool, stored, asked)
 
-    def _correlate(self, prediction: Prediction, pools: Ints) -> None:
+    def _correlate(self, prediction: Prediction, pools: Ints) -> Floats:
         """Let what was predicted, not decoded, say how correlated the stream is.
 
-        And what is said of each pool on the average.
+        Returns its probabilities ``(B, L)``.
         """
-        probabilities = prediction.host_logits().double().softmax(dim=1).numpy()
-        self.correlation.add(probabilities, pools)
-        if self.branch is not None:
-            for pool in distinct(pools):
-                self.accounts.hear(pool, probabilities[pools == pool])
+        likely: Floats = prediction.host_logits().double().softmax(dim=1).numpy()
+        self.correlation.add(likely, pools)
+        return likely
 
     def _follow(self, event: Event) -> None:
         """Let statistics and banks follow what happened to the pools."""
