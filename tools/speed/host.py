@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 import multipool
 from multipool.engine.graphs import Graphed
-from multipool.methods.multipool import answers, method
+from multipool.methods.multipool import answering, method, second_look
 
 CLASSES, SIDE = 100, 32
 WAITS = {"describe_pass": 0.9e-3, "move_pass": 1.9e-3, "_settle": 0.0}  # seconds; others predict
@@ -156,9 +156,8 @@ def main() -> None:
     model = small_model(generator)
     given = batches(options.stream, options.size, options.batches, generator)
     tape = Tape(options.waits)
-    for module in (method, answers):  # older code has it in both
-        if hasattr(module, "Arriving"):
-            module.Arriving = tape.arriving  # type: ignore[assignment, misc]
+    for module in (method, answering, second_look):
+        module.Arriving = tape.arriving  # type: ignore[assignment, misc]
     Graphed.__call__ = lambda graphed, *inputs: tape(graphed, *inputs)  # type: ignore[method-assign]
     turn(model, given, tape)
     found = []

@@ -112,6 +112,58 @@ def test_looking_changes_nothing_that_is_kept(lit):
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
+def beside_host(model, images, guesses):
+    """Return what an adapter answers whose passes run while the host goes on, and its state."""
+    adapter = adapt(
+        model.eval(), num_classes=3, options={"young": 128, "update_every": 32}, decode="none"
+    )
+    method, taken = adapter.method, []
+    method.beside_host, answered = True, method.answered
+
+    def watched(images, pools, fresh, router, guess):
+        look, shows = answered(images, pools, fresh, router, guess)
+        taken.append(guess is not None and look is guess.look)
+        return look, shows
+
+    method.answered = watched
+    if not guesses:
+        method.guess = lambda images: None
+    answers = torch.cat([adapter(part) for part in images.split(64)])
+    return answers, adapter.state_dict(), taken
+
+
+def test_a_second_look_before_images_are_sorted_finds_what_one_afterwards_does(lit):
+    images = torch.cat([lit(640, 3), 0.3 * lit(640, 4) + 0.6, lit(320, 5)])  # there and back
+    first, state, taken = beside_host(Sides(True, scale=4.0), images, guesses=True)
+    then, other, none = beside_host(Sides(True, scale=4.0), images, guesses=False)
+    assert sum(taken) >= 10
+    assert not any(none)
+    # A guess is taken if the weight of the pool's statistics is right to 0.005.
+    torch.testing.assert_close(first.softmax(dim=1), then.softmax(dim=1), rtol=0, atol=0.01)
+    assert state.keys() == other.keys()
+    found = [name for name in state if "mirror" in name]
+    assert found
+    for name in found:
+        torch.testing.assert_close(state[name], other[name], rtol=0.01, atol=0.01)
+
+
+def test_only_images_of_the_part_and_of_classes_worth_a_look_are_asked(lit):
+    adapter, _ = streamed(Sides(True), lit(640, 3))
+    logits = torch.tensor([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [1.0, 0.8, 0.0], [1.0, 0.95, 0.0]])
+    mine = torch.tensor([True, True, True, False])
+    worth = torch.tensor([True, False, True])
+    images = lit(4, 5)
+    rows, views, asked = adapter.method.doubtful_pass(images, logits, mine, worth, torch.ones(4))
+    assert rows.tolist() == [0, 2]  # row 1 is said to be of a class not worth it, row 3 not of it
+    assert asked.tolist() == [True, True]
+    torch.testing.assert_close(views, mirrored(images[[0, 2]]))
+    again = torch.tensor([[0.0, 5.0, 0.0], [0.0, 5.0, 0.0]])
+    both, agreed = adapter.method.joined_pass(logits, again, rows, asked, worth)
+    assert both.argmax(dim=1).tolist() == [1, 1, 1, 0]
+    assert torch.equal(both[[1, 3]], logits[[1, 3]])
+    assert agreed[:, 1:].sum() == 0
+
+
 # Pools, and models that have none ---------------------------------------------------------------
 
 NEAR = 1e-4  # what rounding may do to logits

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,28 +11,18 @@ from torch import Tensor
 
 from multipool.methods.multipool.answers import Answer, Routed
 from multipool.methods.multipool.learning import ENOUGH
-from multipool.methods.multipool.mirror import Looked, doubtful, joined
 from multipool.methods.multipool.pools import WINDOW
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats, Ints, distinct, trust
+from multipool.methods.multipool.second_look import Look, Part, SecondLook
 from multipool.methods.multipool.shares import Shares, certainty, shown, unevenness
-from multipool.methods.multipool.standing import PoolStanding
 from multipool.ops import uncertainty
 from multipool.ops.host import Arriving, sent
-from multipool.ops.mirror import mirrored
 
 ANSWER, ASK = 0.0, 1.0  # what a pass is for
 
 
-class Part(NamedTuple):
-    """Some images of a batch and how to answer them again; ``young`` ones of a young pool."""
-
-    rows: Ints  # (R,)
-    again: Callable[[Tensor, Tensor], Tensor]
-    young: bool
-
-
-class PoolAnswers(PoolStanding, ABC):
+class PoolAnswers(SecondLook, ABC):
     """Answers with the statistics of pools, as far as each is trusted."""
 
     def plain(self, images: Tensor) -> Routed:
@@ -46,16 +35,50 @@ class PoolAnswers(PoolStanding, ABC):
         part = Part(
             np.arange(len(images)), lambda _, views: self.plain_pass(views)[0] - shift, young=False
         )
-        logits, looked = self.look_again(images, logits - shift, [part])
-        doubt = uncertainty(logits)
-        return Routed(logits, logits.argmax(dim=1), doubt, features=exact, looked=looked)
+        look = self.look_again(images, logits - shift, [part])
+        logits, doubt = look.logits, uncertainty(look.logits)
+        return Routed(logits, logits.argmax(dim=1), doubt, features=exact, looked=look.looked())
 
     def guess(self, images: Tensor) -> Answer | None:
-        """Predict with the pool of the last images while the host sorts these, if that is free."""
+        """Predict with the pool of the last images while the host sorts these, if that is free.
+
+        A young pool is answered in another way, if a batch has images enough.
+        """
         pool = self.router.active
         if not self.beside_host or pool < 0 or (self.router.owners[-WINDOW:] != pool).any():
             return None
-        return self.of_one(images, pool, self.known_trust(pool, self.router))
+        if len(images) >= ENOUGH and self.is_young(pool, set()):
+            return None
+        answer = self.of_one(images, pool, self.known_trust(pool, self.router))
+        whole = Part(np.arange(len(images)), answer.again, young=False)
+        return replace(answer, look=self.look_again(images, answer.logits, [whole]))
+
+    def answered(
+        self, images: Tensor, pools: Ints, fresh: set[int], router: Router, guess: Answer | None
+    ) -> tuple[Look, dict[int, tuple[Floats, float]]]:
+        """Answer images of these ``pools`` ``(B,)``, with a second look.
+
+        Returns what young ones show, ``(L + 2,)`` each, and by how much they are surer so, as well.
+        """
+        young, logits = self.young(pools, fresh), None
+        parts: list[Part] = []
+        shows: dict[int, tuple[Floats, float]] = {}
+        old = np.flatnonzero(np.isin(pools, list(young), invert=True))
+        if len(old):
+            answer = self.answer(images, pools, fresh, router, guess)
+            if answer.look is not None:
+                return answer.look, shows
+            logits = answer.logits
+            parts.append(Part(old, answer.again, young=False))
+        for pool, rows in young.items():
+            answer, shows[pool] = self.of_young(images, rows, pool, pool in fresh, router)
+            parts.append(Part(rows, answer.again, young=True))
+            if logits is None:  # theirs are all, or the others' follow
+                logits = answer.logits.new_zeros(len(images), answer.logits.shape[1])
+            there = sent(rows, self.device)
+            logits = logits.index_copy(0, there, answer.logits.to(logits.dtype))
+        assert logits is not None  # a batch is never empty
+        return self.look_again(images, logits, parts), shows
 
     def answer(
         self, images: Tensor, pools: Ints, fresh: set[int], router: Router, guess: Answer | None
@@ -162,48 +185,3 @@ class PoolAnswers(PoolStanding, ABC):
             for s in (trusted, self.trusted(*asked, surer=False))
         ]
         return float(stands @ (sure[0] - sure[1]))
-
-    def look_again(
-        self, images: Tensor, logits: Tensor, parts: list[Part]
-    ) -> tuple[Tensor, Looked | None]:
-        """Return the logits with a second look at what is in doubt, and what that found.
-
-        Young pools, which take several passes anyway, may look at twice the share, and at classes
-        for which the mirror has done no good so far: so that is asked again now and then.
-        """
-        if self.config.again == 0:
-            return logits, None
-        agrees = sent(self.mirror.agrees(), self.device)
-        found, spent = [], 0
-        logits = logits.clone()  # on a GPU the next pass writes where they lie
-        for part in parts:
-            if (most := self._looks(images, part)) == 0:
-                continue
-            asked = self._asked(part, logits, agrees)
-            rows = doubtful(logits, most, asked, always=self.beside_host)
-            if len(rows) == 0:
-                continue
-            again = part.again(rows, self.network.prepare(mirrored(images[rows])))
-            both, agreed = joined(logits[rows], again, asked[rows], agrees)
-            logits = logits.index_copy(0, rows, both)
-            found.append(Arriving(agreed))
-            spent += 0 if part.young else len(rows)
-        nothing = torch.zeros(2, self.num_classes, dtype=torch.float64)
-        return logits, Looked(sum((one.wait() for one in found), nothing).numpy(), spent)
-
-    def _looks(self, images: Tensor, part: Part) -> int:
-        """Return how many images of a part may be looked at again."""
-        count = len(images if self.beside_host else part.rows)  # of few sizes, on a GPU
-        if part.young:
-            return int(2 * self.config.again * count)
-        if self.mirror.is_known and not self.mirror.agrees().any():
-            return 0
-        return self.mirror.looks(count, self.config.again)
-
-    def _asked(self, part: Part, logits: Tensor, agrees: Tensor) -> Tensor:
-        """Return which images ``(B,)`` bool are of a part, and worth a look by what they say."""
-        mine = torch.zeros(len(logits), dtype=torch.bool)
-        mine[torch.from_numpy(part.rows)] = True
-        mine = sent(mine, self.device)
-        everything = part.young or not self.mirror.is_known
-        return mine if everything else mine & agrees[logits.argmax(dim=1)]

@@ -14,6 +14,7 @@ from multipool.methods.multipool.events import Route
 from multipool.methods.multipool.mirror import Looked
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats
+from multipool.methods.multipool.second_look import Look
 from multipool.methods.multipool.shares import Shares
 from multipool.ops import uncertainty
 
@@ -50,13 +51,15 @@ class Routed(Prediction):
 class Answer:
     """Logits ``(B, L)``, and ``again``: how to answer images again that stand in some rows.
 
-    ``pool`` is that of all images, if they have one, and ``shares`` its weight beside the source.
+    ``pool`` is that of all images, if they have one, and ``shares`` its weight beside the source;
+    ``look`` what a second look at all of them has made of the logits, if there was time for it.
     """
 
     logits: Tensor
     again: Callable[[Tensor, Tensor], Tensor]
     pool: int = -1
     shares: Shares = _NONE
+    look: Look | None = None
 
     def fits(self, pools: list[int], shares: npt.NDArray[np.float32]) -> bool:
         """Tell whether images of these pools, which have these weights, have been answered."""

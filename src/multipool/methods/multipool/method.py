@@ -16,7 +16,7 @@ from multipool.engine import Context, Kept, Prediction, Update
 from multipool.engine.bank import WatchedBank
 from multipool.engine.method import Record
 from multipool.methods.multipool.accounts import KINDS, PoolInfo, listed
-from multipool.methods.multipool.answering import ASK, Part, PoolAnswers
+from multipool.methods.multipool.answering import ASK, PoolAnswers
 from multipool.methods.multipool.answers import Routed
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.events import Event, Route, fresh_pools
@@ -117,27 +117,12 @@ class MultiPool(PoolAnswers):
         if self.beside_host:  # else the other cores have the next pass to do
             router.foresee()
         fresh = fresh_pools(route.events)
-        young = self.young(route.pools, fresh)
-        parts: list[Part] = []
-        logits: Tensor | None = None
-        old = np.isin(route.pools, list(young), invert=True)
-        if old.any():
-            answer = self.answer(images, route.pools, fresh, router, guess)
-            logits = answer.logits
-            parts.append(Part(np.flatnonzero(old), answer.again, young=False))
-        seen: dict[int, tuple[Floats, float]] = {}
-        for pool, rows in young.items():
-            found, seen[pool] = self.of_young(images, rows, pool, pool in fresh, router)
-            parts.append(Part(rows, found.again, young=True))
-            if logits is None:  # theirs are all, or the others' follow
-                logits = found.logits.new_zeros(len(images), found.logits.shape[1])
-            logits = logits.index_copy(0, sent(rows, self.device), found.logits.to(logits.dtype))
-        assert logits is not None  # a batch is never empty
-        logits, looked = self.look_again(images, logits, parts)
-        on_host = Arriving(logits).wait()
+        look, shows = self.answered(images, route.pools, fresh, router, guess)
+        on_host = Arriving(look.logits).wait()
         features = self.features_pass(images)[0] if self.bank.needs_features else None
-        said = Said(self.accounts.heard(fresh), route.pools)
-        return Routed(logits, None, None, features, on_host, route, router, seen, looked, said=said)
+        said, looked = Said(self.accounts.heard(fresh), route.pools), look.looked()
+        found = look.logits, None, None, features, on_host
+        return Routed(*found, route, router, shows, looked, said=said)
 
     # Learning -----------------------------------------------------------------------------------
 
