@@ -121,9 +121,9 @@ def beside_host(model, images, guesses):
     method.beside_host, answered = True, method.answered
 
     def watched(images, pools, fresh, router, guess):
-        look, shows = answered(images, pools, fresh, router, guess)
-        taken.append(guess is not None and look is guess.look)
-        return look, shows
+        found = answered(images, pools, fresh, router, guess)
+        taken.append(guess is not None and found[0] is guess.look)
+        return found
 
     method.answered = watched
     if not guesses:

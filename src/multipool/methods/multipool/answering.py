@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 
 from multipool.methods.multipool.answers import Answer, Routed
+from multipool.methods.multipool.leaning import Trial
 from multipool.methods.multipool.learning import ENOUGH
+from multipool.methods.multipool.one_pool import OnePool
 from multipool.methods.multipool.pools import WINDOW
 from multipool.methods.multipool.router import Router
-from multipool.methods.multipool.rules import Floats, Ints, distinct, trust
-from multipool.methods.multipool.second_look import Look, Part, SecondLook
-from multipool.methods.multipool.shares import Shares, certainty, shown, unevenness
+from multipool.methods.multipool.rules import Floats, Ints, distinct
+from multipool.methods.multipool.second_look import Look, Part
+from multipool.methods.multipool.shares import Shares, certainty
 from multipool.ops import uncertainty
-from multipool.ops.host import Arriving, sent
-
-ANSWER, ASK = 0.0, 1.0  # what a pass is for
+from multipool.ops.host import sent
 
 
-class PoolAnswers(SecondLook, ABC):
+class PoolAnswers(OnePool, ABC):
     """Answers with the statistics of pools, as far as each is trusted."""
 
     def plain(self, images: Tensor) -> Routed:
@@ -42,12 +42,15 @@ class PoolAnswers(SecondLook, ABC):
     def guess(self, images: Tensor) -> Answer | None:
         """Predict with the pool of the last images while the host sorts these, if that is free.
 
-        A young pool is answered in another way, if a batch has images enough.
+        A young pool is answered in another way, if a batch has images enough, and one that may lean
+        on another in two.
         """
         pool = self.router.active
         if not self.beside_host or pool < 0 or (self.router.owners[-WINDOW:] != pool).any():
             return None
         if len(images) >= ENOUGH and self.is_young(pool, set()):
+            return None
+        if self.on_trial(pool, set(), self.router) >= 0:
             return None
         answer = self.of_one(images, pool, self.known_trust(pool, self.router))
         whole = Part(np.arange(len(images)), answer.again, young=False)
@@ -55,10 +58,11 @@ class PoolAnswers(SecondLook, ABC):
 
     def answered(
         self, images: Tensor, pools: Ints, fresh: set[int], router: Router, guess: Answer | None
-    ) -> tuple[Look, dict[int, tuple[Floats, float]]]:
+    ) -> tuple[Look, dict[int, tuple[Floats, float]], dict[int, Trial]]:
         """Answer images of these ``pools`` ``(B,)``, with a second look.
 
-        Returns what young ones show, ``(L + 2,)`` each, and by how much they are surer so, as well.
+        Returns what young ones show, ``(L + 2,)`` each, and by how much they are surer so, as well;
+        and what those found out that may lean on others.
         """
         young, logits = self.young(pools, fresh), None
         parts: list[Part] = []
@@ -67,7 +71,7 @@ class PoolAnswers(SecondLook, ABC):
         if len(old):
             answer = self.answer(images, pools, fresh, router, guess)
             if answer.look is not None:
-                return answer.look, shows
+                return answer.look, shows, {}
             logits = answer.logits
             parts.append(Part(old, answer.again, young=False))
         for pool, rows in young.items():
@@ -78,7 +82,39 @@ class PoolAnswers(SecondLook, ABC):
             there = sent(rows, self.device)
             logits = logits.index_copy(0, there, answer.logits.to(logits.dtype))
         assert logits is not None  # a batch is never empty
-        return self.look_again(images, logits, parts), shows
+        logits, parts, trials = self._leaning(images, pools, logits, parts, fresh, router)
+        return self.look_again(images, logits, parts), shows, trials
+
+    def _leaning(
+        self,
+        images: Tensor,
+        pools: Ints,
+        logits: Tensor,
+        parts: list[Part],
+        fresh: set[int],
+        router: Router,
+    ) -> tuple[Tensor, list[Part], dict[int, Trial]]:
+        """Answer images of pools that may lean on others with those's statistics; keep the surer.
+
+        Returns logits and parts as they are then, and what was found out about each such pool.
+        """
+        trials: dict[int, Trial] = {}
+        for pool in distinct(pools):
+            if (on := self.on_trial(pool, fresh, router)) < 0:
+                continue
+            if not trials:
+                logits = logits.clone()  # on a GPU the next pass writes where they lie
+            rows = np.flatnonzero(pools == pool)
+            there = sent(rows, self.device)
+            other = self.of_rows(images, rows, on, self.known_trust(on, router))
+            gain = certainty(other.logits).sum() - certainty(logits[there]).sum()
+            trials[pool] = Trial(on, float(gain), len(rows))
+            if self.leaning.leans(pool, trials[pool]):
+                logits = logits.index_copy(0, there, other.logits.to(logits.dtype))
+                rest = [(np.setdiff1d(part.rows, rows), part) for part in parts]
+                parts = [part._replace(rows=kept) for kept, part in rest if len(kept)]
+                parts.append(Part(rows, other.again, young=True))
+        return logits, parts, trials
 
     def answer(
         self, images: Tensor, pools: Ints, fresh: set[int], router: Router, guess: Answer | None
@@ -95,93 +131,3 @@ class PoolAnswers(SecondLook, ABC):
         there, weights = sent(pools, self.device), sent(shares, self.device)
         logits = self.pools_pass(images, there, weights)[0]
         return Answer(logits, lambda rows, views: self.pools_pass(views, there[rows], weights)[0])
-
-    def of_one(self, images: Tensor, pool: int, shares: Shares) -> Answer:
-        """Return the logits of images of one pool, its statistics weighed by ``shares``."""
-        told = self.own[pool], self.told(*shares, ANSWER)
-        logits = self.still_pass(images, *told)[0]
-        return Answer(logits, lambda _, views: self.still_pass(views, *told)[0], pool, shares)
-
-    def young(self, pools: Ints, fresh: set[int]) -> dict[int, Ints]:
-        """Return the young pools that a batch brings images enough to, and their rows ``(R,)``."""
-        if len(pools) < ENOUGH:
-            return {}
-        rows = {pool: np.flatnonzero(pools == pool) for pool in distinct(pools)}
-        enough = {pool: mine for pool, mine in rows.items() if len(mine) >= ENOUGH}
-        return {pool: mine for pool, mine in enough.items() if self.is_young(pool, fresh)}
-
-    def of_young(
-        self, images: Tensor, rows: Ints, pool: int, fresh: bool, router: Router
-    ) -> tuple[Answer, tuple[Floats, float]]:
-        """Answer a young pool's ``rows`` ``(R,)`` with statistics that know these images too.
-
-        Returns what they show, ``(L + 2,)``, and by how much they are surer so, as well.
-        """
-        own = self.home if fresh else self.own[pool]
-        moved = 1.0 if fresh else self.rate(pool)
-        known = np.zeros(self.num_classes) if fresh else self.accounts.counts[pool]
-        guessed = known + len(rows) / self.num_classes  # as if they were of all classes
-        early = trust(self.independent(guessed), router.shift(pool), self.prior)
-        even = torch.full((len(rows),), 1 / len(rows), dtype=torch.float32)
-        first = self._young(images, rows, even, own, self.told(early, 0.0, moved, ASK))[0]
-        likely = Arriving(first.detach()).wait().double().softmax(dim=1)
-        labels, here = likely.argmax(dim=1), shown(likely.numpy()).sum(axis=0)
-        counts = torch.bincount(labels, minlength=self.num_classes)
-        seen = here if fresh else self.accounts.with_these(pool, here)
-        asked = pool, counts.numpy() + known, unevenness(seen), router
-        trusted = self.trusted(*asked)
-        # Where classes come in runs, every class counts the same; else every image.
-        weights = counts[labels].float() ** -self.correlation.degree
-        weights = weights / weights.sum()
-        answer, gain = self._moved(images, rows, weights, own, trusted, moved), 0.0
-        if trusted.late < trusted.early:  # few classes, or runs: are early layers worth it?
-            shares = self.trusted(*asked, surer=False)
-            plain = self._moved(images, rows, weights, own, shares, moved)
-            gain = float((certainty(answer.logits) - certainty(plain.logits)).sum())
-            before = 0.0 if fresh else float(self.accounts.gains[pool])
-            answer = answer if self.surer(before + gain, seen) else plain
-        return answer, (here, gain)
-
-    def _moved(
-        self, images: Tensor, rows: Ints, weights: Tensor, own: Tensor, shares: Shares, rate: float
-    ) -> Answer:
-        """Answer some ``rows`` ``(R,)``, weighing the statistics that they have moved."""
-        numbers = self.told(*shares, rate, ANSWER)
-        logits, moved = (x.clone() for x in self._young(images, rows, weights, own, numbers))
-        told = self.told(*shares, ANSWER)
-        return Answer(logits, lambda _, views: self.still_pass(views, moved, told)[0])
-
-    def _young(
-        self, images: Tensor, rows: Ints, weights: Tensor, own: Tensor, numbers: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return the logits of ``rows`` ``(R,)`` of these ``weights``, and what they move to."""
-        if len(rows) == len(images):
-            logits, moved = self.young_pass(images, sent(weights, self.device), own, numbers)
-            return logits, moved
-        chosen = sent(rows, self.device)
-        if not self.beside_host:
-            logits, moved = self.young_pass(images[chosen], weights, own, numbers)
-            return logits, moved
-        # All images, the others' weight 0: one shape for any number of rows.
-        whole = torch.zeros(len(images), dtype=torch.float32)
-        whole[torch.from_numpy(rows)] = weights
-        logits, moved = self.young_pass(images, sent(whole, self.device), own, numbers)
-        return logits[chosen], moved
-
-    def gain(self, pool: int, images: Tensor, stands: Floats) -> float:
-        """Return by how much samples, which stand for so many images ``(N,)``, are surer.
-
-        With the pool's statistics in early layers, that is; 0 where all layers trust it alike: it
-        shows all classes, and in random order.
-        """
-        accounts = self.accounts
-        uneven = float(accounts.uneven[pool])
-        asked = pool, accounts.counts[pool], uneven, self.router
-        trusted = self.trusted(*asked)
-        if trusted.late == trusted.early:
-            return 0.0
-        sure = [
-            certainty(self.of_one(images, pool, s).logits)[: len(stands)]
-            for s in (trusted, self.trusted(*asked, surer=False))
-        ]
-        return float(stands @ (sure[0] - sure[1]))

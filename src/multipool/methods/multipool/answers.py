@@ -11,6 +11,7 @@ from torch import Tensor
 
 from multipool.engine import Prediction
 from multipool.methods.multipool.events import Route
+from multipool.methods.multipool.leaning import Trial
 from multipool.methods.multipool.mirror import Looked
 from multipool.methods.multipool.router import Router
 from multipool.methods.multipool.rules import Floats
@@ -28,12 +29,14 @@ class Routed(Prediction):
 
     ``shown``: for young pools, what their images show, ``(L + 2,)``, and by how much answers are
     surer with the pool's statistics in early layers. ``looked``: what the second look found.
+    ``leaned``: what was found out about pools that may lean on others.
     """
 
     route: Route | None = None
     router: Router | None = None
     shown: Mapping[int, tuple[Floats, float]] = field(default_factory=dict)
     looked: Looked | None = None
+    leaned: Mapping[int, Trial] = field(default_factory=dict)
 
     def decoded(self, labels: Tensor, doubt: Tensor) -> Prediction:
         """Return the same with what a decoder says, for banks."""

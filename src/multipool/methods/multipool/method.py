@@ -16,10 +16,11 @@ from multipool.engine import Context, Kept, Prediction, Update
 from multipool.engine.bank import WatchedBank
 from multipool.engine.method import Record
 from multipool.methods.multipool.accounts import KINDS, PoolInfo, listed
-from multipool.methods.multipool.answering import ASK, PoolAnswers
+from multipool.methods.multipool.answering import PoolAnswers
 from multipool.methods.multipool.answers import Routed
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.events import Event, Route, fresh_pools
+from multipool.methods.multipool.one_pool import ASK
 from multipool.methods.multipool.rules import Floats, Ints, distinct, stretches
 from multipool.methods.multipool.shares import shown
 from multipool.ops import View
@@ -85,7 +86,7 @@ class MultiPool(PoolAnswers):
         if self.branch is not None or self.learning is not None:
             kept["correlation"] = self.correlation
         if self.branch is not None:
-            kept |= {"router": self.router, "accounts": self.accounts}
+            kept |= {"router": self.router, "accounts": self.accounts, "leaning": self.leaning}
         return kept
 
     def facts(self) -> dict[str, object]:
@@ -117,12 +118,12 @@ class MultiPool(PoolAnswers):
         if self.beside_host:  # else the other cores have the next pass to do
             router.foresee()
         fresh = fresh_pools(route.events)
-        look, shows = self.answered(images, route.pools, fresh, router, guess)
+        look, shows, leaned = self.answered(images, route.pools, fresh, router, guess)
         on_host = Arriving(look.logits).wait()
         features = self.features_pass(images)[0] if self.bank.needs_features else None
         said, looked = Said(self.accounts.heard(fresh), route.pools), look.looked()
         found = look.logits, None, None, features, on_host
-        return Routed(*found, route, router, shows, looked, said=said)
+        return Routed(*found, route, router, shows, looked, leaned, said=said)
 
     # Learning -----------------------------------------------------------------------------------
 
@@ -160,6 +161,8 @@ class MultiPool(PoolAnswers):
         likely = self._correlate(known, pools)
         for pool in distinct(pools):
             self.accounts.hear(pool, likely[pools == pool])
+            if pool in prediction.leaned:
+                self.leaning.take(pool, prediction.leaned[pool])
         if len(distinct(pools)) > 1:  # pool by pool, with one copy for all of them
             order = np.argsort(pools, kind="stable")
             known, images = known.rows(torch.from_numpy(order)), images[sent(order, self.device)]
@@ -195,11 +198,13 @@ class MultiPool(PoolAnswers):
             self.own[pool].lerp_(self.own[other], float(theirs / max(1, mine + theirs)))
             self._pools[other].bank.clear()
             self.correlation.forget(other)
+            self.leaning.forget(other)
         elif event.kind in ("created", "split"):
             for place in (pool, other) if event.kind == "split" else (pool,):
                 self.own[place] = self.home
                 self._pools[place].bank.clear()
                 self.correlation.forget(place)
+                self.leaning.forget(place)
         accounts.note(event)
 
     def update(self, pool: int, stored: Retrieved, asked: bool = False) -> Tensor:

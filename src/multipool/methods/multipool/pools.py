@@ -85,6 +85,18 @@ class Pools:
         gap = self.centres[pool] @ self._whitener()
         return float(gap @ gap) / len(gap) - 1 / max(1.0, float(self.weights[pool]))
 
+    def nearest(self, pool: int, others: list[int]) -> tuple[int, float]:
+        """Return which of ``others`` lies nearest to a pool, and its squared distance, as above.
+
+        -1 and infinity if there are none, or it is not known yet how images vary.
+        """
+        if not others or not self._varies():
+            return -1, np.inf
+        gaps = product(self.centres[others] - self.centres[pool], self._whitener())
+        squares = np.square(gaps).mean(axis=1)
+        place = int(squares.argmin())
+        return others[place], float(squares[place]) - 1 / max(1.0, float(self.weights[pool]))
+
     def look(self, runs: float = 0.0) -> list[Event]:
         """Return what a look at the pools changes, if one is due; asks for no image.
 

@@ -11,6 +11,7 @@ from multipool.engine import Context
 from multipool.methods.multipool.accounts import Accounts
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.correlation import Correlation
+from multipool.methods.multipool.leaning import NEAR, Leaning
 from multipool.methods.multipool.mirror import Mirror
 from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.router import Router
@@ -25,6 +26,8 @@ from multipool.methods.multipool.shares import (
 )
 from multipool.ops.host import sent
 
+_IN_RUNS = 0.5  # degree from which on a pool may be a run of one class
+
 
 class PoolStanding(PoolPasses, ABC):
     """What is counted for each pool, and what follows from it for its statistics."""
@@ -38,6 +41,7 @@ class PoolStanding(PoolPasses, ABC):
         most, width = config.most, self.projection.shape[1]
         self.router = Router(width, most, config.new, config.same, config.mixed)
         self.accounts = Accounts(most, self.num_classes)
+        self.leaning = Leaning(most)
 
     def trusted(
         self, pool: int, counts: Floats, uneven: float, router: Router, surer: bool = True
@@ -89,6 +93,19 @@ class PoolStanding(PoolPasses, ABC):
         pool = self.router.active
         even = 1.0 if pool < 0 else self.evenness(pool)
         return self.config.runs * (1 - (1 - self.correlation.degree) * even)
+
+    def on_trial(self, pool: int, fresh: set[int], router: Router) -> int:
+        """Return the pool that a pool may lean on, if that is still asked; else -1.
+
+        Where classes come in runs, and of the pools that are no longer young and have seen more
+        images the nearest, if that is near.
+        """
+        if self.correlation.known < _IN_RUNS:
+            return -1
+        least = max(self.config.young, 0.0 if pool in fresh else self.seen(pool))
+        older = [other for other in router.alive.tolist() if other not in fresh | {pool}]
+        on, gap = router.nearest(pool, [other for other in older if self.seen(other) > least])
+        return on if gap < NEAR and self.leaning.asks(pool, on) else -1
 
     def stands_for(self, pool: int, labels: Tensor) -> Floats:
         """Return how many images each sample of a pool's bank stands for, ``(N,)``, N in all.
