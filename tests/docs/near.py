@@ -1,9 +1,9 @@
-"""What the table of thresholds for near domains must say."""
+"""What the tables of near domains must say, and of runs that look like one."""
 
 from __future__ import annotations
 
 from explorations import Cells
-from rows import load
+from rows import load, pick
 
 _WHERE = ("classes", "domains", "order", "gamma", "seed", "images_a_domain", "batch_size")
 _LATER = {"before": "before, later"}
@@ -44,4 +44,16 @@ def thresholds() -> dict[str, Cells]:
             row = rows.get((version, stream))
             cell = [row["undecoded_error"], row["pools"]] if row else None
             found[label].append(cell and [float(v) for v in cell if v])
+    return found
+
+
+def leaning() -> dict[str, Cells]:
+    """Undecoded and decoded errors before pools leaned on others, and since."""
+    streams = [f"C10 {name}" for name in ("extra", "extra, short", "made-up", "made-up, short")]
+    streams += ["C10 made-up, gamma 0.01", "C100 extra", "C100 extra, gamma 0.01", "C100 made-up"]
+    found: dict[str, Cells] = {"before": [], "now": []}
+    for code, line in found.items():
+        for stream in streams:
+            (row,) = pick("explore-23-leaning", code=code, stream=stream)
+            line.append([float(row["undecoded_error"]), float(row["error"])])
     return found

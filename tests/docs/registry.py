@@ -164,6 +164,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         " | C10, random, the same images",
     ): distinct.explored,
     ("docs/notebook/pools.md", "Long runs", " | C10 extra, 10,000"): distinct.long_runs,
+    ("docs/notebook/pools.md", "Runs that look like domains", " | C10 extra"): near.leaning,
     ("docs/notebook/pools.md", "A second look", " | one look"): looks.views,
     ("docs/notebook/pools.md", "A second look", "looks again at | C10, random"): (
         looks.in_the_method
@@ -236,6 +237,7 @@ WITHOUT_ROWS: dict[Key, str] = {
     ): ("one seed that chose a threshold; not results, and the runs were not kept"),
     ("docs/notebook/pools.md", "Few classes", " | one of a hundred"): _UNKEPT,
     ("docs/notebook/pools.md", "A bias, before the decoder", "runs | images of a domain"): _UNKEPT,
+    ("docs/notebook/pools.md", "Runs that look like domains", " | n"): _UNKEPT,
     ("docs/notebook/pools.md", "Re-centred features", " | C10 extra, random"): (
         "rules tried offline on features that were not kept; they chose one and are no results"
     ),

@@ -10,6 +10,7 @@ from torch import nn
 
 from kinds import make_kind_net
 from multipool.methods import adapt
+from multipool.methods.multipool.second_look import Part
 from multipool.ops.mirror import mirrored
 
 
@@ -145,6 +146,25 @@ def test_a_second_look_before_images_are_sorted_finds_what_one_afterwards_does(l
     assert found
     for name in found:
         torch.testing.assert_close(state[name], other[name], rtol=0.01, atol=0.01)
+
+
+def test_parts_look_no_more_often_together_than_the_stream_may(lit):
+    model = Sides(True)
+    adapter, _ = streamed(model, lit(640, 3))
+    method, images = adapter.method, lit(40, 5)
+    with torch.no_grad():
+        logits = 0.01 * model(images)  # all in doubt
+        rows = np.arange(40)
+        parts = [
+            Part(part, lambda _, views: model(views), young=False) for part in (rows[:9], rows[9:])
+        ]
+        look = method.look_again(images, logits, parts)
+        whole = method.look_again(images, logits, [parts[0]._replace(rows=rows)])
+    assert whole.spent == method.mirror.looks(40, 0.25)
+    assert whole.spent - 1 <= look.spent <= whole.spent  # each part's share is a whole number
+    changed = (look.logits != logits).any(dim=1)
+    assert changed[:9].any()
+    assert changed[9:].any()
 
 
 def test_only_images_of_the_part_and_of_classes_worth_a_look_are_asked(lit):

@@ -62,7 +62,7 @@ class PoolAnswers(OnePool, ABC):
         """Answer images of these ``pools`` ``(B,)``, with a second look.
 
         Returns what young ones show, ``(L + 2,)`` each, and by how much they are surer so, as well;
-        and what those found out that may lean on others.
+        and the trials of pools that may lean on others.
         """
         young, logits = self.young(pools, fresh), None
         parts: list[Part] = []
@@ -70,7 +70,7 @@ class PoolAnswers(OnePool, ABC):
         old = np.flatnonzero(np.isin(pools, list(young), invert=True))
         if len(old):
             answer = self.answer(images, pools, fresh, router, guess)
-            if answer.look is not None:
+            if answer.look is not None and self.on_trial(answer.pool, fresh, router) < 0:
                 return answer.look, shows, {}
             logits = answer.logits
             parts.append(Part(old, answer.again, young=False))
@@ -94,9 +94,9 @@ class PoolAnswers(OnePool, ABC):
         fresh: set[int],
         router: Router,
     ) -> tuple[Tensor, list[Part], dict[int, Trial]]:
-        """Answer images of pools that may lean on others with those's statistics; keep the surer.
+        """Answer images of pools that may lean on others once more, with the others' statistics.
 
-        Returns logits and parts as they are then, and what was found out about each such pool.
+        Returns logits and parts with the answers that are kept, and the trial of each such pool.
         """
         trials: dict[int, Trial] = {}
         for pool in distinct(pools):
@@ -109,11 +109,12 @@ class PoolAnswers(OnePool, ABC):
             other = self.of_rows(images, rows, on, self.known_trust(on, router))
             gain = certainty(other.logits).sum() - certainty(logits[there]).sum()
             trials[pool] = Trial(on, float(gain), len(rows))
-            if self.leaning.leans(pool, trials[pool]):
+            if self.leaning.leans(pool, trials[pool], pool in fresh):
                 logits = logits.index_copy(0, there, other.logits.to(logits.dtype))
+                young = any(part.young and rows[0] in part.rows for part in parts)
                 rest = [(np.setdiff1d(part.rows, rows), part) for part in parts]
                 parts = [part._replace(rows=kept) for kept, part in rest if len(kept)]
-                parts.append(Part(rows, other.again, young=True))
+                parts.append(Part(rows, other.again, young))
         return logits, parts, trials
 
     def answer(

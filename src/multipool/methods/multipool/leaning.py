@@ -43,8 +43,10 @@ class Leaning:
         self.images = np.zeros(most)  # that the gains are the sum of, as far as remembered
         self.asked = np.zeros(most, dtype=np.int64)  # all of them
 
-    def asks(self, pool: int, on: int) -> bool:
+    def asks(self, pool: int, on: int, fresh: bool = False) -> bool:
         """Tell whether images of a pool are to be answered with the statistics of ``on``, too.
+
+        Nothing is known about a ``fresh`` pool, which has just begun: what is kept is of another.
 
         >>> leaning = Leaning(2)
         >>> leaning.asks(1, 0)
@@ -53,9 +55,11 @@ class Leaning:
         >>> leaning.asks(1, 0)
         False
         """
-        return self.on[pool] != on or self.asked[pool] < _ENOUGH or self._leans(pool)
+        known = self.on[pool] == on and not fresh
+        leans = bool(self.gains[pool] > _SURER * self.images[pool])
+        return not known or self.asked[pool] < _ENOUGH or leans
 
-    def leans(self, pool: int, trial: Trial) -> bool:
+    def leans(self, pool: int, trial: Trial, fresh: bool = False) -> bool:
         """Tell whether a pool leans on another, with what a trial adds to what is known.
 
         >>> Leaning(2).leans(1, Trial(0, 3.0, 32))
@@ -63,7 +67,7 @@ class Leaning:
         >>> Leaning(2).leans(1, Trial(0, 1.0, 32))
         False
         """
-        gain, images = self._with(pool, trial)
+        gain, images = (trial.gain, trial.images) if fresh else self._with(pool, trial)
         return bool(gain > _SURER * images)
 
     def take(self, pool: int, trial: Trial) -> None:
@@ -91,9 +95,6 @@ class Leaning:
         if below or (found["on"] < -1).any() or (found["on"] >= most).any():
             raise ValueError("the leaning pools' state counts below zero or names no pool")
         vars(self).update(found)
-
-    def _leans(self, pool: int) -> bool:
-        return bool(self.gains[pool] > _SURER * self.images[pool])
 
     def _with(self, pool: int, trial: Trial) -> tuple[float, float]:
         """Return gain and images with those of a trial; as if new, if it is of another pool."""

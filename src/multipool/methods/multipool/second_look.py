@@ -54,8 +54,9 @@ class SecondLook(PoolStanding, ABC):
             return Look(logits)
         found, spent = [], 0
         logits = logits.clone()  # on a GPU the next pass writes where they lie
+        old = sum(len(part.rows) for part in parts if not part.young)
         for part in parts:
-            if (most := self._looks(images, part)) == 0:
+            if (most := self._looks(len(images), part, old)) == 0:
                 continue
             mine, worth, agrees = self._asked(part, len(images))
             rows, views, asked = self.doubtful_pass(images, logits, mine, worth, logits[:most, 0])
@@ -67,14 +68,17 @@ class SecondLook(PoolStanding, ABC):
             spent += 0 if part.young else len(rows)
         return Look(logits, found, spent)
 
-    def _looks(self, images: Tensor, part: Part) -> int:
-        """Return how many images of a part may be looked at again."""
-        count = len(images if self.beside_host else part.rows)  # of few sizes, on a GPU
-        if part.young:
-            return int(2 * self.config.again * count)
+    def _looks(self, images: int, part: Part, old: int) -> int:
+        """Return how many images of a part may be looked at again.
+
+        Parts that are not young, of ``old`` images in all, have the stream's share together.
+        """
+        if part.young:  # of few sizes, on a GPU
+            return int(2 * self.config.again * (images if self.beside_host else len(part.rows)))
         if self.mirror.is_known and not self.mirror.agrees().any():
             return 0
-        return self.mirror.looks(count, self.config.again)
+        most = self.mirror.looks(images if self.beside_host else old, self.config.again)
+        return most * len(part.rows) // old
 
     def _asked(self, part: Part, images: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return which images ``(B,)`` bool are of a part, which classes ``(L,)`` are worth a look.
@@ -96,8 +100,8 @@ class SecondLook(PoolStanding, ABC):
     ) -> tuple[Tensor, ...]:
         """Return the rows ``(R,)`` in doubt, views of their images, and which of them are asked.
 
-        Of the images that are ``mine`` ``(B,)`` and said to be of a class ``worth`` ``(L,)`` it; as
-        many at the most as there is ``room`` for, whatever that holds.
+        Of the images that are ``mine`` ``(B,)``, and said to be of a class that is ``worth`` a look
+        ``(L,)``; as many at the most as ``room`` is long, whatever it holds.
         """
         asked = mine & worth[logits.argmax(dim=1)]
         rows = doubtful(logits, len(room), asked, always=self.beside_host)

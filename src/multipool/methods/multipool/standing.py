@@ -102,10 +102,11 @@ class PoolStanding(PoolPasses, ABC):
         """
         if self.correlation.known < _IN_RUNS:
             return -1
-        least = max(self.config.young, 0.0 if pool in fresh else self.seen(pool))
+        begins = pool in fresh
+        least = max(self.config.young, 0.0 if begins else self.seen(pool))
         older = [other for other in router.alive.tolist() if other not in fresh | {pool}]
         on, gap = router.nearest(pool, [other for other in older if self.seen(other) > least])
-        return on if gap < NEAR and self.leaning.asks(pool, on) else -1
+        return on if gap < NEAR and self.leaning.asks(pool, on, begins) else -1
 
     def stands_for(self, pool: int, labels: Tensor) -> Floats:
         """Return how many images each sample of a pool's bank stands for, ``(N,)``, N in all.
