@@ -68,9 +68,11 @@ class PoolAnswers(OnePool, ABC):
         parts: list[Part] = []
         shows: dict[int, tuple[Floats, float]] = {}
         old = np.flatnonzero(np.isin(pools, list(young), invert=True))
+        if guess is not None and self.on_trial(guess.pool, fresh, router) >= 0:
+            guess = None  # by what these images have changed
         if len(old):
             answer = self.answer(images, pools, fresh, router, guess)
-            if answer.look is not None and self.on_trial(answer.pool, fresh, router) < 0:
+            if answer.look is not None:
                 return answer.look, shows, {}
             logits = answer.logits
             parts.append(Part(old, answer.again, young=False))
