@@ -18,7 +18,9 @@ def host(monkeypatch):
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "host_time", module)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(module.method, "Arriving", module.method.Arriving)  # put back afterwards
+    for waits in (found := module.waiting()):
+        monkeypatch.setattr(waits, "Arriving", waits.Arriving)  # put back afterwards
+    assert len(found) >= 3
     monkeypatch.setattr(Graphed, "__call__", Graphed.__call__)
     return module
 

@@ -16,6 +16,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -133,6 +134,15 @@ class Late:
         return self.values
 
 
+def waiting() -> list[ModuleType]:
+    """Return the modules that wait for copies to the host; older code has fewer."""
+    found = []
+    for name in ("method", "answers", "answering", "one_pool", "second_look"):
+        with suppress(ImportError):
+            found.append(import_module(f"multipool.methods.multipool.{name}"))
+    return [module for module in found if hasattr(module, "Arriving")]
+
+
 def turn(model: nn.Module, given: list[Tensor], tape: Tape) -> np.ndarray:
     """Return milliseconds of every batch ``(N, 2)``: by the clock, and the thread's own."""
     adapter = multipool.adapt(model, "multipool", num_classes=CLASSES, seed=1)
@@ -160,11 +170,8 @@ def main() -> None:
     model = small_model(generator)
     given = batches(options.stream, options.size, options.batches, generator)
     tape = Tape(options.waits)
-    for name in ("method", "answers", "answering", "one_pool", "second_look"):
-        with suppress(ImportError):  # older code has fewer
-            module = import_module(f"multipool.methods.multipool.{name}")
-            if hasattr(module, "Arriving"):
-                module.Arriving = tape.arriving  # type: ignore[attr-defined]
+    for module in waiting():
+        module.Arriving = tape.arriving  # type: ignore[attr-defined]
     Graphed.__call__ = lambda graphed, *inputs: tape(graphed, *inputs)  # type: ignore[method-assign]
     turn(model, given, tape)
     found = []
