@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import in_runs
 import kernels
 import torch
 from kernels import differ
@@ -262,6 +263,7 @@ for _name in [n for n, kind in METHODS.items() if kind.fuses]:
         check_saved, _name, None, "auto"
     )
 CHECKS["precision auto"] = check_chosen
+CHECKS["in runs of classes: multipool"] = lambda: in_runs.check_leaning(make, images, differ)
 for _dtype in (torch.float32, torch.bfloat16, torch.float16):
     CHECKS[f"fused kernels: {_dtype}"] = lambda of=_dtype: kernels.check_kernels(device, of)
     CHECKS[f"fused kernels that learn: {_dtype}"] = lambda of=_dtype: kernels.check_learning(
