@@ -35,7 +35,7 @@ class Routed(Prediction):
     route: Route | None = None
     router: Router | None = None
     shown: Mapping[int, tuple[Floats, float]] = field(default_factory=dict)
-    looked: Looked | None = None
+    looked: Looked = field(kw_only=True)
     leaned: Mapping[int, Trial] = field(default_factory=dict)
 
     def decoded(self, labels: Tensor, doubt: Tensor) -> Prediction:

@@ -56,8 +56,7 @@ class Leaning:
         False
         """
         known = self.on[pool] == on and not fresh
-        leans = bool(self.gains[pool] > _SURER * self.images[pool])
-        return not known or self.asked[pool] < _ENOUGH or leans
+        return not known or self.asked[pool] < _ENOUGH or self.leans(pool, Trial(on, 0.0, 0))
 
     def leans(self, pool: int, trial: Trial, fresh: bool = False) -> bool:
         """Tell whether a pool leans on another, with what a trial adds to what is known.

@@ -123,7 +123,7 @@ class MultiPool(PoolAnswers):
         features = self.features_pass(images)[0] if self.bank.needs_features else None
         said, looked = Said(self.accounts.heard(fresh), route.pools), look.looked()
         found = look.logits, None, None, features, on_host
-        return Routed(*found, route, router, shows, looked, leaned, said=said)
+        return Routed(*found, route, router, shows, leaned, looked=looked, said=said)
 
     # Learning -----------------------------------------------------------------------------------
 
@@ -131,8 +131,7 @@ class MultiPool(PoolAnswers):
         """Give the images to their pools, update those that are due; learn from what is new."""
         pools = np.zeros(len(images), dtype=np.int64)
         assert isinstance(prediction, Routed)  # as predict made it
-        if prediction.looked is not None:
-            self.mirror.add(prediction.looked, len(images), self.config.again)
+        self.mirror.add(prediction.looked, len(images), self.config.again)
         if prediction.route is not None:
             pools = prediction.route.pools
             yield from self._sort_in(images, prediction, prediction.route)
@@ -196,16 +195,18 @@ class MultiPool(PoolAnswers):
         if event.kind == "merged":
             mine, theirs = accounts.updates[pool], accounts.updates[other]
             self.own[pool].lerp_(self.own[other], float(theirs / max(1, mine + theirs)))
-            self._pools[other].bank.clear()
-            self.correlation.forget(other)
-            self.leaning.forget(other)
+            self._vacate(other)
         elif event.kind in ("created", "split"):
             for place in (pool, other) if event.kind == "split" else (pool,):
                 self.own[place] = self.home
-                self._pools[place].bank.clear()
-                self.correlation.forget(place)
-                self.leaning.forget(place)
+                self._vacate(place)
         accounts.note(event)
+
+    def _vacate(self, place: int) -> None:
+        """Forget the pool that had a place."""
+        self._pools[place].bank.clear()
+        self.correlation.forget(place)
+        self.leaning.forget(place)
 
     def update(self, pool: int, stored: Retrieved, asked: bool = False) -> Tensor:
         """Move a pool's statistics to those of samples of its bank.
