@@ -65,6 +65,29 @@ def wide_whole() -> dict[str, Cells]:
     return found
 
 
+# What the rows of the table of every method with WRN-28-10 are called; others by their own name.
+_WIDE = {
+    **{"source": "source", "bn": "BN", "pl": "PL", "lame": "LAME, kNN", "rdumb": "RDumb"},
+    **{"lame:affinity=rbf": "LAME, RBF", "multipool": "multipool", "unmix-tns": "UnMix-TNS"},
+    **{"deyo": "DeYO", "sotta": "SoTTA", "membn": "MemBN", "ecotta": "EcoTTA"},
+    **{method: label for label, method in HOSTS.items()},
+}
+
+
+def wide_every() -> dict[str, Cells]:
+    """Undecoded and decoded errors of all methods there; some were run without a decoder only."""
+    found: dict[str, Cells] = {}
+    for name in (WIDE, "compare/wide-whole"):
+        for row in load(name):
+            label = _WIDE.get(row["method"], row["method"].upper())
+            if row["memory"] in ("mcm", "mcm+") and row["method"] != "multipool":
+                label += f" {row['memory']}"
+            undecoded = row.get("undecoded_error")
+            decoded = [float(row["error"])] if undecoded else None
+            found[label] = [[float(undecoded or row["error"])], None, decoded]
+    return found
+
+
 def by_corruption(name: str) -> dict[str, Cells]:
     """The error of each corruption."""
     found: dict[str, Cells] = {"source": [*corruptions(pick(name, method="source"))]}
