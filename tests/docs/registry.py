@@ -170,6 +170,11 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     ): distinct.explored,
     ("docs/notebook/pools.md", "Long runs", " | C10 extra, 10,000"): distinct.long_runs,
     ("docs/notebook/pools.md", "Runs that look like domains", " | C10 extra"): near.leaning,
+    (
+        "docs/notebook/pools.md",
+        "In runs, with a larger model",
+        "undecoded / decoded | C100 extra, ResNeXt-29",
+    ): near.in_runs,
     ("docs/notebook/pools.md", "A second look", " | one look"): looks.views,
     ("docs/notebook/pools.md", "A second look", "looks again at | C10, random"): (
         looks.in_the_method
