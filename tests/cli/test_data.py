@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from typer.testing import CliRunner
 from multipool.cli.data import app
 from multipool.data import DATASETS
 from multipool.data import fetch as room
+from multipool.data.catalog import CATALOG
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +57,35 @@ def test_check_tells_whole_from_damaged_from_absent_by_its_exit_code(tmp_path):
     assert damaged.exit_code == 1
     states = {r["name"]: r["state"] for r in json.loads(damaged.stdout)["datasets"]}
     assert states["cifar10-c"] == "damaged"
+
+
+def test_check_names_the_domains_of_a_part_of_domainnet(tmp_path):
+    home = tmp_path / "domainnet126"
+    (home / "clipart").mkdir(parents=True)
+    (home / "clipart" / "a.jpg").write_bytes(b"junk")  # not decoded without --decode
+    (home / "clipart_list.txt").write_text("clipart/a.jpg 0\n")
+    done = run("check", "domainnet126", "--json", "--data-dir", tmp_path)
+    assert done.exit_code == 1
+    (report,) = json.loads(done.stdout)["datasets"]
+    assert report["state"] == "damaged"  # its list is not the published one
+    assert report["found"] == "1 of 4 domains (clipart), 1 images, 126 classes"
+    assert "the published one 18,523" in report["faults"][0]
+
+
+def test_a_part_is_no_success_whether_it_was_asked_for_or_not(tmp_path, monkeypatch):
+    home = tmp_path / "domainnet126"
+    (home / "clipart").mkdir(parents=True)
+    (home / "clipart" / "a.jpg").write_bytes(b"junk")
+    (home / "clipart_list.txt").write_bytes(b"clipart/a.jpg 0\n")
+    entry = CATALOG["domainnet126"]
+    md5 = hashlib.md5(b"clipart/a.jpg 0\n").hexdigest()
+    items = tuple(replace(item, md5=md5) for item in entry.downloads)
+    monkeypatch.setitem(CATALOG, "domainnet126", replace(entry, downloads=items))
+    for names in (("domainnet126",), ()):
+        done = run("check", *names, "--data-dir", tmp_path)
+        assert done.exit_code == 1
+        assert "incomplete" in done.stdout
+        assert "has no real_list.txt" in " ".join(done.output.split())
 
 
 def test_fetch_without_a_network_is_one_sentence_and_the_manual_steps(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from multipool.data import Stream, StreamConfig, load
 
@@ -73,3 +74,34 @@ def test_missing_lists_are_one_sentence(root, tmp_path_factory):
         load("domainnet126", tmp_path_factory.mktemp("empty"))
     with pytest.raises(ValueError, match="needs severities, which domainnet126 does not have"):
         Stream(load("domainnet126", root, domains=("clipart",)), StreamConfig("gradual"))
+
+
+def test_a_picture_of_224_pixels_is_scaled_like_every_other(root, rng):
+    name = "clipart/class_0/clipart_0.jpg"
+    pixels = rng.integers(0, 256, (224, 224, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(root / "domainnet126" / name, "PNG")
+    scaled = Image.fromarray(pixels).resize((256, 256), Image.Resampling.BILINEAR)
+    image = load("domainnet126", root).images("clipart", np.array([0]))[0]
+    np.testing.assert_array_equal(
+        image.permute(1, 2, 0).numpy(), np.asarray(scaled.crop((16, 16, 240, 240)))
+    )
+
+
+@pytest.mark.parametrize("stray", [("sketch",), ("real", "clipart", "painting", "sketch")])
+def test_stray_lists_beside_the_folder_do_not_hide_it(root, stray):
+    for domain in stray:
+        (root / f"{domain}_list.txt").write_text(f"{domain}/none.jpg 0\n")
+    dataset = load("domainnet126", root)
+    assert [len(dataset.labels(d)) for d in dataset.domains] == [5, 6, 7]
+    assert len(dataset.source().labels) == 4
+    assert len(load("domainnet126", root, domains=("sketch",)).labels("sketch")) == 7
+
+
+def test_a_list_that_is_asked_for_is_found_beside_a_folder_without_it(root):
+    home = root / "domainnet126"
+    (home / "sketch").rename(root / "sketch")
+    (home / "sketch_list.txt").rename(root / "sketch_list.txt")
+    assert len(load("domainnet126", root, domains=("sketch",)).labels("sketch")) == 7
+    assert len(load("domainnet126", root, domains=("clipart",)).labels("clipart")) == 5
+    with pytest.raises(FileNotFoundError, match=r"domainnet126 has no sketch_list\.txt"):
+        load("domainnet126", root)

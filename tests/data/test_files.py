@@ -6,6 +6,8 @@ import io
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from multipool.data.files import FileImages, Framing, class_folders, decode, listed, read_names
@@ -37,6 +39,22 @@ def test_a_square_framing_squeezes_then_crops():
     assert out.shape == (14, 14, 3)
     assert out[:, 0].max() == 0
     assert out[:, -1].min() == 255
+
+
+@given(width=st.integers(1, 20), height=st.integers(1, 20), seed=st.integers(0, 99))
+@settings(max_examples=50, deadline=None)
+def test_a_framing_that_keeps_none_scales_every_picture_as_pillow_does(width, height, seed):
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    scaled = Image.fromarray(pixels).resize((16, 16), Image.Resampling.BILINEAR)
+    out = decode(png(pixels), Framing(14, 16, square=True, keep=False))
+    np.testing.assert_array_equal(out, np.asarray(scaled.crop((1, 1, 15, 15))))
+
+
+def test_a_picture_of_the_right_size_is_scaled_where_the_framing_keeps_none(rng):
+    image = rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    out = decode(png(image), Framing(8, 12, keep=False))
+    scaled = Image.fromarray(image).resize((12, 12), Image.Resampling.BILINEAR)
+    np.testing.assert_array_equal(out, np.asarray(scaled.crop((2, 2, 10, 10))))
 
 
 def test_grey_and_transparent_pictures_become_rgb():

@@ -91,7 +91,7 @@ def check(
 ) -> None:
     """Say whether datasets are present, complete and unchanged.
 
-    Exit code 1 if a named dataset is not complete, or, without names, if any is damaged.
+    Exit code 1 if a named dataset is not complete, or, without names, if any is damaged or a part.
     """
     hush = quiet or json
     reports = [
@@ -102,8 +102,8 @@ def check(
         print_json({"datasets": [asdict(report) for report in reports]})
     else:
         _show(reports)
-    wrong = {"damaged", "absent"} if names else {"damaged"}
-    if any(report.state in wrong for report in reports):
+    right = {"complete"} if names else {"complete", "absent"}
+    if any(report.state not in right for report in reports):
         raise typer.Exit(1)
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from multipool.core import lookup
+from multipool.core import brief, lookup
 from multipool.data import cifar, domainnet, imagenet, tiny
 from multipool.data.catalog import CATALOG
 from multipool.data.corruptions import COMMON
 from multipool.data.datasets import DATASETS, load
+from multipool.data.files import list_lines
 from multipool.data.places import data_folder, first_existing
 from multipool.data.protocol import Dataset
 
@@ -26,14 +27,17 @@ TRACES: dict[str, tuple[str, ...]] = {
     "cifar100-c": cifar.traces(100),
     "tiny-imagenet-c": tiny.TRACES,
     "imagenet-c": (*imagenet.OFFICIAL, *imagenet.VALIDATION, *COMMON),
-    "domainnet126": (*domainnet.FOLDERS, *(f"{d}_list.txt" for d in domainnet.TARGETS)),
+    "domainnet126": (*domainnet.FOLDERS, *(f"{d}_list.txt" for d in domainnet.DOMAINS)),
     "folder": (".",),
 }
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found. ``state`` is ``complete``, ``absent`` or ``damaged``."""
+    """What was found. ``state`` is ``complete``, ``incomplete``, ``absent`` or ``damaged``.
+
+    ``incomplete`` is said of DomainNet-126: what is there is as published, but it is a part.
+    """
 
     name: str
     state: str
@@ -67,6 +71,8 @@ def check(
     except FileNotFoundError as error:
         return Report(name, "absent", "nowhere", faults=(str(error),))
     try:
+        if name == "domainnet126":
+            return _check_lists(folder, decode, tell)
         dataset = load(name, folder)
         counts = {domain: len(dataset.labels(domain)) for domain in dataset.domains}
     except (FileNotFoundError, ValueError) as error:
@@ -95,6 +101,70 @@ def _check_outside(
     return Report(name, state, where, _counted(dataset, counts), tuple(faults))
 
 
+def _check_lists(folder: Path, decode: bool, tell: Tell | None) -> Report:
+    """Look at each domain of DomainNet-126 by itself, so that who has a part hears of which."""
+    name = "domainnet126"
+    root = domainnet.list_folder(folder, domainnet.DOMAINS)
+    counts: dict[str, int] = {}
+    lacks: list[str] = []
+    faults = _changed(name, folder, tell)
+    for domain in domainnet.DOMAINS:
+        try:
+            path = domainnet.list_file(root, domain)
+        except FileNotFoundError as error:
+            lacks.append(str(error))
+            continue
+        try:
+            faults += _other_list(path, domain, tell)
+            if lacking := _lacking(path):
+                lacks.append(lacking)
+                continue
+            dataset = load(name, root, domains=(domain,))
+            counts[domain] = len(dataset.labels(domain))
+        except (OSError, ValueError) as error:
+            faults.append(str(error))
+            continue
+        if decode:
+            faults += _undecodable(dataset, tell)
+    state = "damaged" if faults else "incomplete" if lacks else "complete"
+    there = f" ({', '.join(counts)})" if counts else ""
+    found = (
+        f"{len(counts)} of {len(domainnet.DOMAINS)} domains{there}, "
+        f"{sum(counts.values()):,} images, {domainnet.NUM_CLASSES} classes"
+    )
+    return Report(name, state, str(folder), found, (*faults, *lacks))
+
+
+def _lacking(path: Path) -> str:
+    """Say how many pictures of a list are not there, or nothing."""
+    named = [image for _, image, _ in list_lines(path)]
+    missing = [image for image in named if not (path.parent / image).is_file()]
+    if not missing:
+        return ""
+    return (
+        f"{path.parent} lacks {len(missing):,} of the {len(named):,} pictures that {path.name} "
+        f"names, the first is {brief(missing[0])}; put them there (a list of your own without them "
+        "runs too, but is not the published one)"
+    )
+
+
+def _other_list(path: Path, domain: str, tell: Tell | None) -> list[str]:
+    """Compare a list with the published one; copies with the line ends of Windows are the same."""
+    if tell is not None:
+        tell(f"checksum of {path.name}")
+    text = path.read_bytes().replace(b"\r\n", b"\n")
+    found = hashlib.md5(text, usedforsecurity=False).hexdigest()
+    expected = next(i.md5 for i in CATALOG["domainnet126"].downloads if i.file == path.name)
+    if found == expected:
+        return []
+    images = sum(1 for line in text.splitlines() if line.strip())
+    return [
+        f"{path} is not the published list: it names {images:,} pictures and has the MD5 sum "
+        f"{found}, the published one {domainnet.PUBLISHED[domain]:,} and {expected}; put that one "
+        "there unless yours is meant"
+    ]
+
+
 def _counted(dataset: Dataset, counts: dict[str, int]) -> str:
     images = sum(counts.values())
     known = getattr(dataset, "labelled", True)
@@ -117,7 +187,7 @@ def _uneven(dataset: Dataset, counts: dict[str, int]) -> list[str]:
 def _changed(name: str, folder: Path, tell: Tell | None) -> list[str]:
     """Compare what has a published checksum: official arrays, and archives that lie there."""
     entry = CATALOG[name]
-    sums = [(folder / item.file, item.md5) for item in entry.downloads]
+    sums = [(folder / item.file, item.md5) for item in entry.downloads if item.archive]
     if entry.arrays and (home := cifar.official_folder(folder, 10 if name == "cifar10-c" else 100)):
         sums += [(home / f"{array}.npy", md5) for array, md5 in entry.arrays.items()]
     faults = []

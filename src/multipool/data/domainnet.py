@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -14,8 +15,11 @@ from multipool.data.protocol import DataOptions, SourceImages
 NUM_CLASSES = 126
 SOURCE = "real"
 TARGETS = ("clipart", "painting", "sketch")
+DOMAINS = (SOURCE, *TARGETS)
+PUBLISHED = {"real": 69_622, "clipart": 18_523, "painting": 30_042, "sketch": 24_147}  # lines
 FOLDERS = ("domainnet126", "domainnet-126", "DomainNet-126", "DomainNet126", "domainnet")
-FRAMING = Framing(224, 256, square=True)
+# The published test transform scales every picture, those that are 224 x 224 already too.
+FRAMING = Framing(224, 256, square=True, keep=False)
 
 
 def domainnet126(options: DataOptions = DataOptions()) -> AssembledDataset:
@@ -26,11 +30,12 @@ def domainnet126(options: DataOptions = DataOptions()) -> AssembledDataset:
     ``"train"``. A stream that shows them has no source left.
     """
     name = "domainnet126"
-    root = _root(data_folder(options.data_dir, name))
     domains = TARGETS if options.domains is None else options.domains
     for domain in domains:
-        lookup(dict.fromkeys((*TARGETS, SOURCE)), domain, f"domain of {name}")
-        _list_file(root, domain)
+        lookup(dict.fromkeys(DOMAINS), domain, f"domain of {name}")
+    root = list_folder(data_folder(options.data_dir, name), domains)
+    for domain in domains:
+        list_file(root, domain)
     files = cache(lambda domain: _files(root, domain))
 
     def source_of(split: str) -> SourceImages:
@@ -55,17 +60,30 @@ def domainnet126(options: DataOptions = DataOptions()) -> AssembledDataset:
     )
 
 
-def _root(folder: Path) -> Path:
-    for place in (folder, *(folder / name for name in FOLDERS)):
-        if any((place / f"{domain}_list.txt").is_file() for domain in (*TARGETS, SOURCE)):
-            return place
-    raise FileNotFoundError(
-        f"no DomainNet-126 in {folder}: put {SOURCE}_list.txt, {TARGETS[0]}_list.txt and so on "
-        f"with their pictures into {folder / FOLDERS[0]} ('multipool data list' says from where)"
-    )
+def list_folder(folder: Path, domains: Sequence[str]) -> Path:
+    """Return the place in a data folder that has most of ``domains``: lists, with pictures first.
+
+    A list that lies elsewhere as well, with no pictures beside it, must not hide them.
+    """
+    found = {place: _found(place, domains) for place in (folder, *(folder / f for f in FOLDERS))}
+    if not any(any(counts) for counts in found.values()):
+        raise FileNotFoundError(
+            f"no DomainNet-126 in {folder}: put {SOURCE}_list.txt, {TARGETS[0]}_list.txt and so on "
+            f"with their pictures into {folder / FOLDERS[0]} ('multipool data list' says from "
+            "where)"
+        )
+    return max(found, key=lambda place: found[place])  # of equal ones the first
 
 
-def _list_file(root: Path, domain: str) -> Path:
+def _found(place: Path, domains: Sequence[str]) -> tuple[int, int, int]:
+    """Count the asked domains with list and pictures, those with a list, and all lists."""
+    lists = {domain for domain in DOMAINS if (place / f"{domain}_list.txt").is_file()}
+    asked = lists.intersection(domains)
+    return sum((place / domain).is_dir() for domain in asked), len(asked), len(lists)
+
+
+def list_file(root: Path, domain: str) -> Path:
+    """Return the list of a domain, or say that it is not there."""
     path = root / f"{domain}_list.txt"
     if not path.is_file():
         raise FileNotFoundError(
@@ -75,7 +93,7 @@ def _list_file(root: Path, domain: str) -> Path:
 
 
 def _files(root: Path, domain: str) -> FileImages:
-    path = _list_file(root, domain)
+    path = list_file(root, domain)
     entries = listed(path, root)
     unlabelled = next((name for name, label in entries if not label), None)
     if unlabelled is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -34,12 +34,13 @@ class Framing:
     """How a picture becomes ``size`` x ``size``: scale (bilinear), then crop the centre.
 
     ``scale`` is the length of the shorter side before the crop, or of both sides if ``square``.
-    A picture that has the right size already stays as it is.
+    A picture that has the right size already stays as it is if ``keep``.
     """
 
     size: int
     scale: int
     square: bool = False
+    keep: bool = True  # ImageNet-C's own pictures, say, were cut before they were saved
 
     def describe(self) -> str:
         """Return what is done to a picture in words.
@@ -100,7 +101,7 @@ def _frame(picture: Image.Image, framing: Framing) -> Image.Image:
     from PIL.Image import Resampling
 
     width, height = picture.size
-    if (width, height) == (framing.size, framing.size):
+    if framing.keep and (width, height) == (framing.size, framing.size):
         return picture
     ratio = framing.scale / min(width, height)
     target = (
@@ -166,26 +167,31 @@ def checked_name(name: str, where: str) -> str:
 
 def listed(file: Path, root: Path) -> list[tuple[str, str]]:
     """Read a list file: ``relative/path[ label]`` a line; every path must exist under ``root``."""
+    entries = []
+    for number, path, label in list_lines(file):
+        if not (root / path).is_file():
+            raise FileNotFoundError(
+                f"line {number} of {file} names {brief(path)}, which is not in {root}"
+            )
+        entries.append((path, label))
+    return entries
+
+
+def list_lines(file: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield line number, path and label (or "") of a list, whether the picture is there or not."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         raise FileNotFoundError(f"no readable list of images at {file}") from None
-    entries = []
+    if not any(line.strip() for line in lines):
+        raise ValueError(f"{file} names no images")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         path, _, label = line.strip().rpartition(" ")
         if not path or not re.fullmatch(r"-?[0-9]{1,400}", label):
             path, label = line.strip(), ""
-        path = checked_name(path.strip(), f"line {number} of {file}")
-        if not (root / path).is_file():
-            raise FileNotFoundError(
-                f"line {number} of {file} names {brief(path)}, which is not in {root}"
-            )
-        entries.append((path, label))
-    if not entries:
-        raise ValueError(f"{file} names no images")
-    return entries
+        yield number, checked_name(path.strip(), f"line {number} of {file}"), label
 
 
 def read_names(file: Path) -> tuple[str, ...]:
