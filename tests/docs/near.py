@@ -92,3 +92,33 @@ def in_runs() -> dict[str, Cells]:
         cells = [rows.get((code, stream)) for stream in streams]
         found[label] = [c and [float(c["undecoded_error"]), float(c["error"])] for c in cells]
     return found
+
+
+_REACH = {
+    "nearer than 1, of 512 images, as before": "before",
+    "nearer than 0.5": "0.5",
+    "nearer than 0.3": "0.3",
+    "nearer than 1, of 2,048 images": "2048",
+    "nearer than 0.3, or 1 of 2,048": "both",
+    "MECTA": "mecta",
+    "MemBN": "membn",
+    "AdaContrast": "adacontrast",
+}
+
+
+def reach() -> dict[str, Cells]:
+    """Undecoded and decoded errors by how near a pool must lie that others lean on."""
+    rows = {
+        tuple(row[name] for name in ("code", "stream", "images_a_domain", "seed")): row
+        for row in load("explore-25-reach")
+    }
+    vit, groups = "ViT+, C10", "GroupNorm+, C10"
+    streams = [(f"{vit} made-up", "650", seed) for seed in ("11", "12")]
+    streams += [(f"{vit} mild", "650", "11"), (f"{vit} made-up", "3000", "11")]
+    streams += [(f"{groups} made-up", "650", seed) for seed in ("11", "12")]
+    streams += [(f"{groups} mild", "650", "11")]
+    found: dict[str, Cells] = {}
+    for label, code in _REACH.items():
+        cells = [rows.get((code, *stream)) for stream in streams]
+        found[label] = [c and [float(c["undecoded_error"]), float(c["error"])] for c in cells]
+    return found

@@ -172,6 +172,11 @@ TABLES: dict[Key, Callable[[], Expected]] = {
     ("docs/notebook/pools.md", "Runs that look like domains", " | C10 extra"): near.leaning,
     (
         "docs/notebook/pools.md",
+        "Where BatchNorm was put in",
+        "leans on pools | ViT, made-up, 650",
+    ): near.reach,
+    (
+        "docs/notebook/pools.md",
         "In runs, with a larger model",
         "undecoded / decoded | C100 extra, ResNeXt-29",
     ): near.in_runs,

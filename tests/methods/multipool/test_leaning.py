@@ -6,8 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kinds import make_kind_net
 from multipool.methods import adapt, load
 from multipool.methods.multipool.leaning import Leaning, Trial
+from multipool.models import with_batchnorm
 
 TRIALS = st.builds(
     Trial, st.integers(0, 2), st.floats(-50, 50, allow_nan=False), st.integers(1, 64)
@@ -165,6 +167,33 @@ def test_otherwise_it_is_answered_with_its_own(near, why):
     found, trials = answered(method, images, [1] * 40)
     assert (1 in trials) == (why == "less sure")
     torch.testing.assert_close(found, answers(method, images, 1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "seen", "distance", "asked"),
+    [
+        ("batchnorm", 1000, 0.9, True),
+        ("batchnorm", 3000, 1.1, False),
+        ("groupnorm", 1000, 0.4, False),
+        ("groupnorm", 1000, 0.25, True),
+        ("groupnorm", 3000, 0.9, True),
+    ],
+)
+def test_how_near_a_pool_must_lie_depends_on_the_norms_and_on_what_the_other_has_seen(
+    near, monkeypatch, kind, seen, distance, asked
+):
+    adapter, images = near
+    method, net = adapter.method, make_kind_net(kind)
+    layered = net if kind == "batchnorm" else with_batchnorm(net, images)
+    monkeypatch.setattr(method.network, "kinds", adapt(layered).method.network.kinds)
+    method.accounts.counts[0] *= seen / method.accounts.counts[0].sum()
+    method.accounts.counts[1] *= 600 / method.accounts.counts[1].sum()
+    centres = method.router.centres
+    for _ in range(20):  # in whitened units, from which a little is taken off
+        gap = method.router.nearest(1, [0])[1]
+        centres[0] = centres[1] + (distance / gap) ** 0.5 * (centres[0] - centres[1])
+    assert method.router.nearest(1, [0])[1] == pytest.approx(distance, abs=0.01)
+    assert (1 in answered(method, images, [1] * 40)[1]) == asked
 
 
 @torch.no_grad()

@@ -6,12 +6,14 @@ that lies near another, older one is asked whether its images are answered surer
 statistics; then it is answered so, and leans on it.
 
 Only near ones are asked: with the statistics of a domain that is far off, answers may be sure, and
-wrong (blurred images taken for noisy ones are all of one class).
+wrong (blurred images taken for noisy ones are all of one class). In front of GroupNorm and
+LayerNorm domains lie nearer to each other; there a pool must have seen more before others lean on
+it from afar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +21,24 @@ from torch import Tensor
 
 from multipool.methods.multipool.records import saved, sound
 
-NEAR = 1.0  # squared distance of two pools: as far as a single image lies from its own
+_NEAR = 1.0  # squared distance of two pools: as far as a single image lies from its own
+_NEARER = 0.3  # where BatchNorm stands beside other norms, as long as the other pool
+_SETTLED = 2048  # has not seen so many images
 _SURER = 0.05  # by which answers must be surer with the other's statistics, on average
 _ENOUGH = 512  # images after which a pool that does not lean is asked no more
 _MEMORY = 128.0  # images that decide: a domain that is left, and comes back, may be another
 _NAMES = ("on", "gains", "images", "asked")
+
+
+def reach(kinds: Collection[str], seen: float) -> float:
+    """Return how far from a pool others may lie that lean on it.
+
+    By a model's ``kinds`` of normalisation layers, and how many images the pool has ``seen``.
+
+    >>> reach(["BatchNorm"], 600), reach(["BatchNorm", "LayerNorm"], 600)
+    (1.0, 0.3)
+    """
+    return _NEAR if set(kinds) == {"BatchNorm"} or seen >= _SETTLED else _NEARER
 
 
 class Trial(NamedTuple):

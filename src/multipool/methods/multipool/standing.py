@@ -11,7 +11,7 @@ from multipool.engine import Context
 from multipool.methods.multipool.accounts import Accounts
 from multipool.methods.multipool.config import MultiPoolConfig
 from multipool.methods.multipool.correlation import Correlation
-from multipool.methods.multipool.leaning import NEAR, Leaning
+from multipool.methods.multipool.leaning import Leaning, reach
 from multipool.methods.multipool.mirror import Mirror
 from multipool.methods.multipool.passes import PoolPasses
 from multipool.methods.multipool.router import Router
@@ -106,7 +106,9 @@ class PoolStanding(PoolPasses, ABC):
         least = max(self.config.young, 0.0 if begins else self.seen(pool))
         older = [other for other in router.alive.tolist() if other not in fresh | {pool}]
         on, gap = router.nearest(pool, [other for other in older if self.seen(other) > least])
-        return on if gap < NEAR and self.leaning.asks(pool, on, begins) else -1
+        if on < 0 or gap >= reach(self.network.kinds, self.seen(on)):
+            return -1
+        return on if self.leaning.asks(pool, on, begins) else -1
 
     def stands_for(self, pool: int, labels: Tensor) -> Floats:
         """Return how many images each sample of a pool's bank stands for, ``(N,)``, N in all.
