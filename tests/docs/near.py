@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorations import Cells
-from rows import load, pick
+from rows import Row, load, pick
 
 _WHERE = ("classes", "domains", "order", "gamma", "seed", "images_a_domain", "batch_size")
 _LATER = {"before": "before, later"}
@@ -90,7 +90,7 @@ def in_runs() -> dict[str, Cells]:
     found: dict[str, Cells] = {}
     for label, code in _IN_RUNS.items():
         cells = [rows.get((code, stream)) for stream in streams]
-        found[label] = [c and [float(c["undecoded_error"]), float(c["error"])] for c in cells]
+        found[label] = [_both(c) for c in cells]
     return found
 
 
@@ -120,5 +120,10 @@ def reach() -> dict[str, Cells]:
     found: dict[str, Cells] = {}
     for label, code in _REACH.items():
         cells = [rows.get((code, *stream)) for stream in streams]
-        found[label] = [c and [float(c["undecoded_error"]), float(c["error"])] for c in cells]
+        found[label] = [_both(c) for c in cells]
     return found
+
+
+def _both(row: Row | None) -> list[float]:
+    """Undecoded and decoded error; no number at all, so that a dash is asked for, without a row."""
+    return [] if row is None else [float(row["undecoded_error"]), float(row["error"])]

@@ -83,7 +83,7 @@ def wide_every() -> dict[str, Cells]:
             if row["memory"] in ("mcm", "mcm+") and row["method"] != "multipool":
                 label += f" {row['memory']}"
             undecoded = row.get("undecoded_error")
-            decoded = [float(row["error"])] if undecoded else None
+            decoded = [float(row["error"])] if undecoded else []
             found[label] = [[float(undecoded or row["error"])], None, decoded]
     return found
 

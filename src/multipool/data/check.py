@@ -117,7 +117,7 @@ def _check_lists(folder: Path, decode: bool, tell: Tell | None) -> Report:
         try:
             faults += _other_list(path, domain, tell)
             if lacking := _lacking(path):
-                lacks.append(lacking)
+                lacks.append(lacking + ("; none of them was decoded" if decode else ""))
                 continue
             dataset = load(name, root, domains=(domain,))
             counts[domain] = len(dataset.labels(domain))

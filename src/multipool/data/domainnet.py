@@ -75,11 +75,11 @@ def list_folder(folder: Path, domains: Sequence[str]) -> Path:
     return max(found, key=lambda place: found[place])  # of equal ones the first
 
 
-def _found(place: Path, domains: Sequence[str]) -> tuple[int, int, int]:
-    """Count the asked domains with list and pictures, those with a list, and all lists."""
+def _found(place: Path, domains: Sequence[str]) -> tuple[int, int, bool]:
+    """Count the asked domains with list and pictures, and those with a list; is there any list?"""
     lists = {domain for domain in DOMAINS if (place / f"{domain}_list.txt").is_file()}
     asked = lists.intersection(domains)
-    return sum((place / domain).is_dir() for domain in asked), len(asked), len(lists)
+    return sum((place / domain).is_dir() for domain in asked), len(asked), bool(lists)
 
 
 def list_file(root: Path, domain: str) -> Path:

@@ -18,7 +18,7 @@ from multipool.data.catalog import CATALOG, Download
 DOWNLOADS = ".downloads"  # inside the data folder; what is half there waits here
 TIMEOUT = 30  # seconds without a byte
 CHUNK = 2**20
-SLACK = 1.1  # times the size in the catalogue, at most: a server may hold another packing
+SLACK = 1.1  # times the size in the catalogue, what is taken at most before the checksum refuses it
 
 Tell = Callable[[str, int, int], None]  # file, bytes so far, bytes in all
 

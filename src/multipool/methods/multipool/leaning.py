@@ -35,8 +35,10 @@ def reach(kinds: Collection[str], seen: float) -> float:
 
     By a model's ``kinds`` of normalisation layers, and how many images the pool has ``seen``.
 
-    >>> reach(["BatchNorm"], 600), reach(["BatchNorm", "LayerNorm"], 600)
-    (1.0, 0.3)
+    >>> reach(["BatchNorm"], 600)
+    1.0
+    >>> [reach(["BatchNorm", "LayerNorm"], seen) for seen in (2047, 2048)]
+    [0.3, 1.0]
     """
     return _NEAR if set(kinds) == {"BatchNorm"} or seen >= _SETTLED else _NEARER
 
