@@ -120,8 +120,8 @@ def put_in(seeds: str = "0", methods: tuple[str, ...] = ()) -> dict[str, Cells]:
             cells = found.setdefault(name, [[] for _ in places])
             both = [float(row["undecoded_error"]), float(row["error"])]
             cells[places.index((row["model"], row["dataset"], row["kind"]))].append(both)
-    assert all(len(cell) == len(seeds) for cells in found.values() for cell in cells)
-    return {
+    assert all(len(cell) in (0, len(seeds)) for cells in found.values() for cell in cells)
+    return {  # an empty cell, of a method that was not run or cannot, asks for a dash
         name: [[mean(part) for part in zip(*cell, strict=True)] for cell in cells]
         for name, cells in found.items()
     }
@@ -132,7 +132,7 @@ def put_in_whole() -> dict[str, Cells]:
     places = list(product(("wrn28-1-gn", "vit-tiny-32"), ("cifar10-c", "cifar100-c")))
     found: dict[str, Cells] = {}
     for row in load("compare/batchnorm-whole"):
-        cells = found.setdefault(f"{row['method']} +", [None] * len(places))
+        cells = found.setdefault(f"{row['method']} +", [[] for _ in places])
         both = [float(row["undecoded_error"]), float(row["error"])]
         cells[places.index((row["model"], row["dataset"]))] = both
     return found
