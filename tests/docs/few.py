@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import mean
 
 from explorations import Cells
-from rows import Row, load
+from rows import Row, load, two_errors
 
 _SHARES = ("0", "0.25", "0.4", "0.5", "0.6", "0.75", "0.9", "1")
 _SHOWN = {"all ten classes": "10", "five": "5", "two": "2", "one": "1"}
@@ -34,8 +34,7 @@ def compared() -> Cells:
     found: Cells = {}
     for row in load("compare/few"):
         cells = found.setdefault(row["method"], [None] * len(places))
-        both = [float(row["undecoded_error"]), float(row["error"])]
-        cells[places.index((row["dataset"], row["kind"]))] = both
+        cells[places.index((row["dataset"], row["kind"]))] = two_errors(row)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from explorations import Cells, errors_of
+from rows import load, two_errors
 
 NINTH, TENTH = "explore-9-decoded-labels", "explore-10-student"
 _RUNS = [
@@ -88,3 +89,37 @@ _STUDENT = {
     "RMT": "rmt",
     "bn": "bn",
 }
+
+
+_IN_RUNS = {
+    "nothing is learned": "base",
+    "steps of 0.001, every 64 images": "ce.001",
+    "steps of 0.004, every 64": "ce.004",
+    "steps of 0.004, every 256": "ce.004e256",
+    "the same, shorter with few classes": "Q",
+    "the same, of 0.008": "Q.008",
+    "and with the moments of other steps": "P",
+    "every 64, hardly pulled back": "ce.004pull.001",
+    "every 64, under the pool's statistics": "ce.004pool",
+    "every 64, images and a view": "ce.004view",
+    "every 64, ROID's loss without labels": "slr.004",
+    "each image once, 256 a step of 0.002": "st256.002",
+    "each image once, 512 a step of 0.004": "st512",
+    "its views instead": "st512view",
+    "class-balanced bank, nothing learned": "single",
+    "class-balanced bank, every 64": "single+ce.004",
+    "runs=0.3": "runs.3",
+    "TRIBE": "tribe",
+    "PeTTA": "petta",
+}
+
+
+def in_runs() -> dict[str, Cells]:
+    """Undecoded and decoded errors of steps where classes come in runs, which were left out."""
+    rows = {(row["code"], row["stream"]): row for row in load("explore-24-in-runs")}
+    streams = [f"C100 {name}, ResNeXt-29" for name in ("extra", "made-up")]
+    streams += ["C100 made-up", "C10 made-up"]
+    found: dict[str, Cells] = {}
+    for label, code in _IN_RUNS.items():
+        found[label] = [two_errors(rows.get((code, stream))) for stream in streams]
+    return found

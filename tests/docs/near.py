@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorations import Cells
-from rows import Row, load, pick
+from rows import load, pick, two_errors
 
 _WHERE = ("classes", "domains", "order", "gamma", "seed", "images_a_domain", "batch_size")
 _LATER = {"before": "before, later"}
@@ -55,42 +55,7 @@ def leaning() -> dict[str, Cells]:
     for code, line in found.items():
         for stream in streams:
             (row,) = pick("explore-23-leaning", code=code, stream=stream)
-            line.append([float(row["undecoded_error"]), float(row["error"])])
-    return found
-
-
-_IN_RUNS = {
-    "nothing is learned": "base",
-    "steps of 0.001, every 64 images": "ce.001",
-    "steps of 0.004, every 64": "ce.004",
-    "steps of 0.004, every 256": "ce.004e256",
-    "the same, shorter with few classes": "Q",
-    "the same, of 0.008": "Q.008",
-    "and with the moments of other steps": "P",
-    "every 64, hardly pulled back": "ce.004pull.001",
-    "every 64, under the pool's statistics": "ce.004pool",
-    "every 64, images and a view": "ce.004view",
-    "every 64, ROID's loss without labels": "slr.004",
-    "each image once, 256 a step of 0.002": "st256.002",
-    "each image once, 512 a step of 0.004": "st512",
-    "its views instead": "st512view",
-    "class-balanced bank, nothing learned": "single",
-    "class-balanced bank, every 64": "single+ce.004",
-    "runs=0.3": "runs.3",
-    "TRIBE": "tribe",
-    "PeTTA": "petta",
-}
-
-
-def in_runs() -> dict[str, Cells]:
-    """Undecoded and decoded errors of steps where classes come in runs, which were left out."""
-    rows = {(row["code"], row["stream"]): row for row in load("explore-24-in-runs")}
-    streams = [f"C100 {name}, ResNeXt-29" for name in ("extra", "made-up")]
-    streams += ["C100 made-up", "C10 made-up"]
-    found: dict[str, Cells] = {}
-    for label, code in _IN_RUNS.items():
-        cells = [rows.get((code, stream)) for stream in streams]
-        found[label] = [_both(c) for c in cells]
+            line.append(two_errors(row))
     return found
 
 
@@ -119,11 +84,5 @@ def reach() -> dict[str, Cells]:
     streams += [(f"{groups} mild", "650", "11")]
     found: dict[str, Cells] = {}
     for label, code in _REACH.items():
-        cells = [rows.get((code, *stream)) for stream in streams]
-        found[label] = [_both(c) for c in cells]
+        found[label] = [two_errors(rows.get((code, *stream))) for stream in streams]
     return found
-
-
-def _both(row: Row | None) -> list[float]:
-    """Undecoded and decoded error; no number at all, so that a dash is asked for, without a row."""
-    return [] if row is None else [float(row["undecoded_error"]), float(row["error"])]

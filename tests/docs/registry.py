@@ -179,7 +179,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         "docs/notebook/pools.md",
         "In runs, with a larger model",
         "undecoded / decoded | C100 extra, ResNeXt-29",
-    ): near.in_runs,
+    ): left_out.in_runs,
     ("docs/notebook/pools.md", "A second look", " | one look"): looks.views,
     ("docs/notebook/pools.md", "A second look", "looks again at | C10, random"): (
         looks.in_the_method

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import product
 from statistics import mean
 
-from rows import load
+from rows import load, two_errors
 
 Cells = list[list[float] | None]
 _NAMES = {
@@ -66,8 +66,7 @@ def whole() -> dict[str, Cells]:
     found: dict[str, Cells] = {}
     for row in (r for r in load("compare/whole") if r["seed"] == "0"):
         cells = found.setdefault(_name(row), [None, None])
-        both = [float(row["undecoded_error"]), float(row["error"])]
-        cells[places.index((row["dataset"], row["model"]))] = both
+        cells[places.index((row["dataset"], row["model"]))] = two_errors(row)
     return found
 
 
@@ -104,8 +103,7 @@ def without_batchnorm(file: str) -> dict[str, Cells]:
     short = (r for r in load(f"compare/{file}") if r["kind"] in ("ptta", "ctta"))
     for row in short:
         cells = found.setdefault(row["method"], [None] * len(places))
-        both = [float(row["undecoded_error"]), float(row["error"])]
-        cells[places.index((row["kind"], row["dataset"]))] = both
+        cells[places.index((row["kind"], row["dataset"]))] = two_errors(row)
     return found
 
 
@@ -118,8 +116,7 @@ def put_in(seeds: str = "0", methods: tuple[str, ...] = ()) -> dict[str, Cells]:
         name = f"{row['method']} +" if row["batchnorm"] else row["method"]
         if row["seed"] in seeds and name in (methods or (name,)):
             cells = found.setdefault(name, [[] for _ in places])
-            both = [float(row["undecoded_error"]), float(row["error"])]
-            cells[places.index((row["model"], row["dataset"], row["kind"]))].append(both)
+            cells[places.index((row["model"], row["dataset"], row["kind"]))].append(two_errors(row))
     assert all(len(cell) in (0, len(seeds)) for cells in found.values() for cell in cells)
     return {  # an empty cell, of a method that was not run or cannot, asks for a dash
         name: [[mean(part) for part in zip(*cell, strict=True)] for cell in cells]
@@ -133,8 +130,7 @@ def put_in_whole() -> dict[str, Cells]:
     found: dict[str, Cells] = {}
     for row in load("compare/batchnorm-whole"):
         cells = found.setdefault(f"{row['method']} +", [[] for _ in places])
-        both = [float(row["undecoded_error"]), float(row["error"])]
-        cells[places.index((row["model"], row["dataset"]))] = both
+        cells[places.index((row["model"], row["dataset"]))] = two_errors(row)
     return found
 
 
@@ -146,7 +142,7 @@ def whole_without_batchnorm() -> dict[str, Cells]:
         for row in load(f"compare/{file}"):
             if (row["kind"], row["dataset"]) == ("domains-10000", dataset):
                 cells = found.setdefault(row["method"], [None] * len(files))
-                cells[place] = [float(row["undecoded_error"]), float(row["error"])]
+                cells[place] = two_errors(row)
     return found
 
 
@@ -156,8 +152,7 @@ def models() -> dict[str, Cells]:
     found: dict[str, Cells] = {}
     for row in (r for r in load("compare/models") if r["seed"] == "0"):
         cells = found.setdefault(_name(row), [None] * len(places))
-        both = [float(row["undecoded_error"]), float(row["error"])]
-        cells[places.index((row["dataset"], row["kind"]))] = both
+        cells[places.index((row["dataset"], row["kind"]))] = two_errors(row)
     return found
 
 

@@ -42,6 +42,11 @@ def _column(row: Row, key: str) -> str:
     return next((name for name in named if name in row), key)
 
 
+def two_errors(row: Row | None) -> list[float]:
+    """Return undecoded and decoded error; without a row no number, so that a dash is asked for."""
+    return [] if row is None else [float(row["undecoded_error"]), float(row["error"])]
+
+
 def by_seed(rows: list[Row], column: str = "error") -> dict[str, float]:
     """Return a column by what tells runs apart beside the memory: method and seed."""
     found = {f"{row['method']} {row['seed']}": float(row[column]) for row in rows}

@@ -185,7 +185,7 @@ def test_how_near_a_pool_must_lie_depends_on_the_norms_and_on_what_the_other_has
     adapter, images = near
     method, net = adapter.method, make_kind_net(kind)
     layered = net if kind == "batchnorm" else with_batchnorm(net, images)
-    monkeypatch.setattr(method.network, "kinds", adapt(layered).method.network.kinds)
+    monkeypatch.setattr(method, "only_batchnorm", adapt(layered).method.only_batchnorm)
     method.accounts.counts[0] *= seen / method.accounts.counts[0].sum()
     method.accounts.counts[1] *= 600 / method.accounts.counts[1].sum()
     centres = method.router.centres

@@ -13,7 +13,7 @@ it from afar.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -30,17 +30,15 @@ _MEMORY = 128.0  # images that decide: a domain that is left, and comes back, ma
 _NAMES = ("on", "gains", "images", "asked")
 
 
-def reach(kinds: Collection[str], seen: float) -> float:
-    """Return how far from a pool others may lie that lean on it.
+def reach(seen: float, only_batchnorm: bool) -> float:
+    """Return how far from a pool that has ``seen`` so many images others may lie that lean on it.
 
-    By a model's ``kinds`` of normalisation layers, and how many images the pool has ``seen``.
-
-    >>> reach(["BatchNorm"], 600)
+    >>> reach(600, only_batchnorm=True)
     1.0
-    >>> [reach(["BatchNorm", "LayerNorm"], seen) for seen in (2047, 2048)]
+    >>> [reach(seen, only_batchnorm=False) for seen in (2047, 2048)]
     [0.3, 1.0]
     """
-    return _NEAR if set(kinds) == {"BatchNorm"} or seen >= _SETTLED else _NEARER
+    return _NEAR if only_batchnorm or seen >= _SETTLED else _NEARER
 
 
 class Trial(NamedTuple):

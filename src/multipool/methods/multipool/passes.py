@@ -39,6 +39,8 @@ class PoolPasses(Method, ABC):
         super().__init__(context, config)
         source = self.network.source
         self.learning: Learning | None = None
+        # Whether BatchNorm is the model's only norm, or others stand beside it or in its place.
+        self.only_batchnorm = set(self.network.kinds) == {"BatchNorm"}
         lr = self._rate_of_learning(config)
         if source is not None and lr > 0:
             self.learning = Learning(source, self.num_classes, lr)
@@ -76,7 +78,7 @@ class PoolPasses(Method, ABC):
 
     def _rate_of_learning(self, config: MultiPoolConfig) -> float:
         """Return the learning rate for this kind of model; 0: nothing is learned."""
-        if set(self.network.kinds) == {"BatchNorm"}:
+        if self.only_batchnorm:
             return config.lr
         longer = _LAYERNORM if set(self.network.kinds) == {"LayerNorm"} else 1
         return longer * config.lr_without

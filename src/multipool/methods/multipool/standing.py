@@ -106,7 +106,7 @@ class PoolStanding(PoolPasses, ABC):
         least = max(self.config.young, 0.0 if begins else self.seen(pool))
         older = [other for other in router.alive.tolist() if other not in fresh | {pool}]
         on, gap = router.nearest(pool, [other for other in older if self.seen(other) > least])
-        if on < 0 or not gap < reach(self.network.kinds, self.seen(on)):  # NaN is not near
+        if on < 0 or not gap < reach(self.seen(on), self.only_batchnorm):  # NaN is not near
             return -1
         return on if self.leaning.asks(pool, on, begins) else -1
 
