@@ -13,12 +13,20 @@ from multipool.decode.state import State
 
 
 def test_a_class_is_favoured_as_far_as_many_samples_say_so():
-    sums = np.array([[0.0, 0, 0, 0], [100, 50, 50, 0], [300, 100, 0, 0], [100, 100, 100, 100]])
+    rows = [
+        [0.0, 0, 0, 0],
+        [100, 50, 50, 0],
+        [300, 100, 0, 0],
+        [100, 100, 100, 100],
+        [2000, 0, 0, 0],
+    ]
+    sums = np.array(rows)
     found = favoured(sums)
     np.testing.assert_allclose(found[0], 1)  # nothing is known
     np.testing.assert_allclose(found[1], [1.5, 1, 1, 0.5])  # half of it the belief in even ones
-    np.testing.assert_allclose(found[2], [2, 1, 0.5, 0.5])  # 7/3 and 1/3 are more than two
+    np.testing.assert_allclose(found[2], [7 / 3, 1, 1 / 3, 1 / 3])
     np.testing.assert_allclose(found[3], 1)
+    np.testing.assert_allclose(found[4], [3, 1 / 3, 1 / 3, 1 / 3])  # 3.7 and 0.1 are beyond three
 
 
 def test_emissions_are_divided_by_what_is_said_at_each_temperature():
@@ -31,7 +39,7 @@ def test_emissions_are_divided_by_what_is_said_at_each_temperature():
     found = without_bias(emissions, Said(sums, domains))
     for t, domain in enumerate(domains):
         said = (sums[domain] * 4 + 200) / (sums[domain].sum() + 200)
-        unbiased = logits[t] - np.log(np.clip(said, 0.5, 2))  # the logits of p / m
+        unbiased = logits[t] - np.log(np.clip(said, 1 / 3, 3))  # the logits of p / m
         for k, temperature in enumerate(TEMPERATURES):
             expected = np.exp(unbiased / temperature)
             np.testing.assert_allclose(found[t, k], expected / expected.sum())

@@ -13,30 +13,31 @@ needs_compiled = pytest.mark.skipif(
 )
 
 
-def make(classes, lag, size=11):
+def make(classes, lag, size=11, kinds=4):
     generator = np.random.default_rng(classes + lag)
+    before = generator.dirichlet(np.ones(kinds * classes), size=(lag, 3))
     return {
         "emissions": generator.dirichlet(np.full(classes, 0.1), size=(size, 3)),
-        "heat": np.array([0, 2, 1, 0]),
-        "before": generator.dirichlet(np.ones(classes), size=(lag, 4)),
-        "stay": generator.random(4),
+        "before": before.reshape(lag, 3, kinds, classes),
+        "stay": generator.random(kinds),
+        "begins": generator.dirichlet(np.ones(kinds), size=3),
         "lag": lag,
     }
 
 
 @needs_compiled
+@pytest.mark.parametrize("kinds", [1, 4, 7])
 @pytest.mark.parametrize("lag", [1, 3, 8, 12])
 @pytest.mark.parametrize("classes", [2, 7, 8, 9, 100, 128, 129, 1000])
-def test_both_ways_say_the_same_bit_for_bit(classes, lag):
-    case = make(classes, lag)
-    each = case["emissions"][:, case["heat"]]
-    expected = chains.predict(each, case["before"], case["stay"], lag)
-    for found, value in zip(compiled.predict(**case), expected, strict=True):
-        np.testing.assert_array_equal(found, value)
-    del case["before"]
-    np.testing.assert_array_equal(
-        compiled.predict_back(**case), chains.predict_back(each, case["stay"], lag)
-    )
+def test_both_ways_say_the_same_bit_for_bit(classes, lag, kinds, monkeypatch):
+    case = make(classes, lag, kinds=kinds)
+    back = {name: case[name] for name in ("emissions", "stay", "begins", "lag")}
+    back["resting"] = case["begins"] / (1 - case["stay"])
+    found = *compiled.predict(**case), compiled.predict_back(**back)
+    monkeypatch.setenv("MULTIPOOL_COMPILED", "0")
+    expected = *compiled.predict(**case), compiled.predict_back(**back)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @needs_compiled
@@ -177,7 +178,7 @@ def test_chains_of_another_version_are_not_used(monkeypatch):
     old.VERSION = compiled.VERSION - 1
     monkeypatch.setattr(compiled, "_chains", old)
     assert not compiled.available()
-    assert compiled.predict(**make(5, 1))[0].shape == (11, 4, 5)
+    assert compiled.predict(**make(5, 1))[0].shape == (11, 3, 4, 5)
 
 
 @needs_compiled
@@ -188,25 +189,28 @@ def test_chains_of_another_version_are_not_used(monkeypatch):
         (0, lambda old: old[:0]),
         (0, lambda old: old[0]),
         (0, lambda old: np.asfortranarray(old)),
-        (1, lambda old: old.astype(np.float64)),
-        (1, lambda old: old + 1),
-        (1, lambda old: old - 1),
         (1, lambda old: old[1:]),
+        (1, lambda old: old[:, 1:].copy()),
+        (1, lambda old: old[:, :, 1:].copy()),
+        (1, lambda old: old[..., 1:].copy()),
         (2, lambda old: old[1:]),
-        (2, lambda old: old[:, 1:].copy()),
+        (2, lambda old: np.zeros(8)),
         (3, lambda old: old[1:]),
+        (3, lambda old: old[:, 1:].copy()),
         (4, lambda old: 0),
         (4, lambda old: -1),
         (4, lambda old: 2**40),
         (6, lambda old: old[1:]),
         (6, lambda old: np.frombuffer(old.tobytes()).reshape(old.shape)),
         (7, lambda old: old[:, 1:].copy()),
+        (7, lambda old: old[:, :, 1:].copy()),
         (7, lambda old: None),
     ],
 )
 def test_unsound_arguments_are_refused(position, change):
     case = make(6, 2)
-    arguments = [*case.values(), False, np.zeros((11, 4, 6)), np.zeros((11, 4))]
+    arguments = [*case.values(), False, np.zeros((11, 3, 4, 6)), np.zeros((11, 3, 4))]
+    compiled._chains.predict(*arguments)
     arguments[position] = change(arguments[position])
     with pytest.raises((ValueError, TypeError, BufferError)):
         compiled._chains.predict(*arguments)
@@ -214,10 +218,8 @@ def test_unsound_arguments_are_refused(position, change):
 
 @needs_compiled
 def test_an_array_to_be_written_must_not_be_shared():
-    case = make(4, 1, size=4)
-    case["heat"] = np.array([0, 0, 0])  # as many chains as temperatures
-    case.update(before=case["before"][:, :3].copy(), stay=case["stay"][:3])
-    before = case["emissions"].copy()
+    case = make(4, 12, size=12)  # as many samples as come before
+    before = case["before"].copy()
     with pytest.raises(ValueError, match="shares"):
-        compiled._chains.predict(*case.values(), False, case["emissions"], np.zeros((4, 3)))
-    np.testing.assert_array_equal(case["emissions"], before)
+        compiled._chains.predict(*case.values(), False, case["before"], np.zeros((12, 3, 4)))
+    np.testing.assert_array_equal(case["before"], before)

@@ -65,6 +65,14 @@ def test_a_lag_must_be_far_ahead_of_the_present_one_and_of_no_order():
     assert choose_lag(3, agreement, 0.0) == 1
 
 
+def test_a_lag_must_be_ahead_by_half_of_what_it_has_where_all_agree():
+    agreement = np.full(LAGS, 100.0)  # a long run: every sample is like its neighbours
+    agreement[2] = 190.0
+    assert choose_lag(1, agreement, 0.0) == 1
+    agreement[2] = 210.0
+    assert choose_lag(1, agreement, 0.0) == 3
+
+
 def test_a_sum_forgets_sample_by_sample():
     total = np.array([1.0, -2.0])
     terms = np.array([[1.0, 0.0], [0.5, 2.0], [3.0, 1.0]])

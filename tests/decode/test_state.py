@@ -44,6 +44,9 @@ def test_a_saved_state_does_not_follow_the_decoder(logits):
         ("evidence", lambda old: old[1:], "shape"),
         ("evidence", lambda old: old.float(), "float64"),
         ("filtered", lambda old: old * 2, "sum to 1"),
+        ("begun", lambda old: old - 1e9, "below 0"),
+        ("within", lambda old: old - 1, "below 0"),
+        ("domains", lambda old: old.double(), "int64"),
         ("marginal", lambda old: -old, "sum to 1"),
         ("marginal", lambda old: "words", "tensor"),
         ("marginal", lambda old: old.to("meta"), "plain"),
@@ -67,3 +70,34 @@ def test_a_state_of_other_classes_or_with_something_missing_is_refused(logits):
     del short["recent"]
     with pytest.raises(ValueError, match="recent"):
         decoder.load_state_dict(short)
+
+
+def as_older(state):
+    """Return a state as it was saved when each chain had one stay probability."""
+    old = {name: value for name, value in state.items() if name not in NEW}
+    return {
+        **old,
+        "filtered": torch.full((8, 11, 6), 1 / 6, dtype=torch.float64),
+        "evidence": torch.full((11,), 300.0, dtype=torch.float64),
+    }
+
+
+NEW = ("begun", "within", "domains")
+
+
+def test_a_state_of_before_runs_had_kinds_goes_on_with_its_gate_open(logits):
+    decoder = SequenceDecoder(6)
+    for piece in logits.split(64):
+        decoder(piece)
+    other = SequenceDecoder(6)
+    other.load_state_dict(as_older(decoder.state_dict()))
+    assert other.gate > 0.9
+    labels = other(logits[:64]).argmax(dim=1)
+    assert (labels == decoder(logits[:64]).argmax(dim=1)).float().mean() > 0.9
+
+
+def test_a_damaged_state_of_before_is_told_what_is_missing(logits):
+    older = as_older(SequenceDecoder(6).state_dict())
+    older["evidence"] = older["evidence"][:5]
+    with pytest.raises(ValueError, match="begun"):
+        SequenceDecoder(6).load_state_dict(older)

@@ -4,13 +4,13 @@ VERSION: int
 
 def predict(
     emissions: object,
-    heat: object,
     before: object,
     stay: object,
+    begins: object,
     lag: int,
     backwards: bool,
     prior: object,
-    evidence: object,
+    sums: object,
     /,
 ) -> None: ...
 def sums(pair: object, found: object, /) -> None: ...

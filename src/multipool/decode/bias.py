@@ -3,7 +3,7 @@
 A model says p(c | x) as if classes came alike. In a domain that it does not know it favours some of
 them whatever comes, and a chain takes that for runs of these. What it says there on average, m, is
 divided out: the likelihood of a class is p(c | x) / m(c). But runs make m uneven as well, so it is
-held to be even as far as few samples are known, and never to be farther from it than by two.
+held to be even as far as few samples are known, and never to be farther from it than by three.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from multipool.decode.chains import Array
 
 _POWERS = -1 / np.array(TEMPERATURES)[:, None]  # (T, 1)
 _EVEN = 200.0  # samples' worth of the belief that no class is favoured
-_MOST = 2.0  # times that a class may be said more or less often; a domain may show only one
+_MOST = 3.0  # times that a class may be said more or less often; a domain may show only one
 
 
 class Said(NamedTuple):
     """What a model said of the samples of each domain so far, and which domain new ones are of."""
 
-    sums: Array  # (K, L), of probabilities
+    sums: Array  # (D, L), of probabilities
     domains: NDArray[np.int64]  # (B,), rows of the sums
 
     def part(self, piece: slice) -> Said:
@@ -35,13 +35,13 @@ class Said(NamedTuple):
 def without_bias(emissions: Array, said: Said) -> Array:
     """Return emissions ``(B, T, L)`` as of a model that favours no class of a sample's domain."""
     used, places = np.unique(said.domains, return_inverse=True)
-    weights = favoured(said.sums[used])[:, None] ** _POWERS  # (K, T, L)
+    weights = favoured(said.sums[used])[:, None] ** _POWERS  # (D, T, L)
     found = emissions * (weights if len(used) == 1 else weights[places])
     found /= np.add.reduce(found, axis=-1, keepdims=True)
     return np.asarray(found)
 
 
 def favoured(sums: Array) -> Array:
-    """Return how many times as often as evenly each class is said, ``(K, L)``, as far as known."""
+    """Return how many times as often as evenly each class is said, ``(D, L)``, as far as known."""
     classes, count = sums.shape[1], sums.sum(axis=1, keepdims=True)
     return np.clip((sums * classes + _EVEN) / (count + _EVEN), 1 / _MOST, _MOST)

@@ -3,50 +3,86 @@
  */
 #include "chains.h"
 
-#define CHAINS_VERSION 3 /* as in compiled.py */
+#define CHAINS_VERSION 4 /* as in compiled.py */
+#define MOST_KINDS 7     /* so many numpy adds up one after the other */
 
-enum { EMISSIONS, HEAT, BEFORE, STAY, PRIOR, EVIDENCE, ARRAYS };
+enum { EMISSIONS, BEFORE, STAY, BEGINS, PRIOR, SUMS, ARRAYS };
 
 static const char *const names[ARRAYS] = {
-    "emissions", "heat", "before", "stay", "prior", "evidence",
+    "emissions", "before", "stay", "begins", "prior", "sums",
 };
-static const int axes[ARRAYS] = {3, 1, 3, 1, 3, 2};
+static const int axes[ARRAYS] = {3, 4, 1, 2, 4, 3};
 
 typedef struct {
-    int64_t size, heats, chains, classes, lag;
+    int64_t size, heats, kinds, classes, lag;
     int backwards;
-    const double *emissions, *before, *stay;
-    const int64_t *heat;
-    double *prior, *evidence;
+    const double *emissions, *before, *stay, *begins;
+    double *prior, *sums;
 } Bank;
 
-/* One chain at one sample: its prior from the posterior a lag before, and its evidence. */
-ALWAYS void step(const Bank *k, int64_t turn, int64_t g)
+/* The share of runs that end at the sample a lag before, whose sums over the classes these are. */
+ALWAYS double ending(const Bank *k, const double *sums, double total)
 {
-    int64_t t = k->backwards ? k->size - 1 - turn : turn;
-    int64_t from = k->backwards ? t + k->lag : t - k->lag, wide = k->classes;
-    const double *now = k->emissions + (t * k->heats + k->heat[g]) * wide;
-    double *restrict prior = k->prior + (t * k->chains + g) * wide;
-    double rho = k->stay[g], rest = (1 - rho) / (double)wide;
-    if (turn < k->lag) {
-        const double *before = k->before + (turn * k->chains + g) * wide;
+    double sum = 0.0;
+    for (int64_t kind = 0; kind < k->kinds; kind++)
+        sum += sums[kind] / total * (1 - k->stay[kind]);
+    return sum / (double)k->classes;
+}
+
+/* One chain at one of the first samples: its prior from the posterior before the batch. */
+ALWAYS void first_step(const Bank *k, int64_t turn, int64_t t, int64_t heat)
+{
+    int64_t wide = k->classes, from = (turn * k->heats + heat) * k->kinds;
+    int64_t place = (t * k->heats + heat) * k->kinds;
+    double end = 0.0;
+    for (int64_t kind = 0; kind < k->kinds; kind++)
+        end += sum_alone(k->before + (from + kind) * wide, wide) * (1 - k->stay[kind]);
+    end /= (double)wide;
+    for (int64_t kind = 0; kind < k->kinds; kind++) {
+        const double *before = k->before + (from + kind) * wide;
+        double *restrict prior = k->prior + (place + kind) * wide;
+        double rho = k->stay[kind], new = k->begins[heat * k->kinds + kind] * end;
         for (int64_t y = 0; y < wide; y++)
-            prior[y] = before[y] * rho + rest;
-    } else {
-        const double *then = k->emissions + (from * k->heats + k->heat[g]) * wide;
-        const double *past = k->prior + (from * k->chains + g) * wide;
-        double total = k->evidence[from * k->chains + g];
-        for (int64_t y = 0; y < wide; y++)
-            prior[y] = (past[y] * then[y]) / total * rho + rest;
+            prior[y] = before[y] * rho + new;
     }
-    k->evidence[t * k->chains + g] = sum_product(prior, now, wide);
+}
+
+/* One chain at one later sample: its prior from that of the sample a lag before. */
+ALWAYS void later_step(const Bank *k, int64_t from, int64_t t, int64_t heat)
+{
+    int64_t wide = k->classes, then = (from * k->heats + heat) * k->kinds;
+    int64_t place = (t * k->heats + heat) * k->kinds;
+    const double *seen = k->emissions + (from * k->heats + heat) * wide;
+    double total = sum_alone(k->sums + then, k->kinds);
+    double end = ending(k, k->sums + then, total);
+    for (int64_t kind = 0; kind < k->kinds; kind++) {
+        const double *past = k->prior + (then + kind) * wide;
+        double *restrict prior = k->prior + (place + kind) * wide;
+        double rho = k->stay[kind], new = k->begins[heat * k->kinds + kind] * end;
+        for (int64_t y = 0; y < wide; y++)
+            prior[y] = (past[y] * seen[y]) / total * rho + new;
+    }
+}
+
+ALWAYS void step(const Bank *k, int64_t turn, int64_t heat)
+{
+    int64_t t = k->backwards ? k->size - 1 - turn : turn, wide = k->classes;
+    if (turn < k->lag)
+        first_step(k, turn, t, heat);
+    else
+        later_step(k, k->backwards ? t + k->lag : t - k->lag, t, heat);
+    const double *now = k->emissions + (t * k->heats + heat) * wide;
+    for (int64_t kind = 0; kind < k->kinds; kind++) {
+        int64_t place = (t * k->heats + heat) * k->kinds + kind;
+        k->sums[place] = sum_product(k->prior + place * wide, now, wide);
+    }
 }
 
 ALWAYS void all_steps(const Bank *k)
 {
     for (int64_t turn = 0; turn < k->size; turn++)
-        for (int64_t g = 0; g < k->chains; g++)
-            step(k, turn, g);
+        for (int64_t heat = 0; heat < k->heats; heat++)
+            step(k, turn, heat);
 }
 
 WIDE static void all_steps_wide(const Bank *k) { all_steps(k); }
@@ -79,14 +115,6 @@ static void all_sums_plain(double *p, double *f, int64_t size, int64_t wide, int
     all_sums(p, f, size, wide, octaves);
 }
 
-static int is_kind(const Py_buffer *b, int array)
-{
-    const char *format = b->format;
-    if (b->itemsize != 8 || !format || !format[0] || format[1] || (uintptr_t)b->buf % 8)
-        return 0;
-    return array == HEAT ? format[0] == 'l' || format[0] == 'q' : format[0] == 'd';
-}
-
 /* Take hold of all arrays of the right kind; return how many, with an error set if not all. */
 static int hold(PyObject **objects, Py_buffer *b)
 {
@@ -94,34 +122,37 @@ static int hold(PyObject **objects, Py_buffer *b)
         int flags = PyBUF_FORMAT | PyBUF_C_CONTIGUOUS | (k >= PRIOR ? PyBUF_WRITABLE : 0);
         if (PyObject_GetBuffer(objects[k], b + k, flags))
             return k;
-        if (b[k].ndim != axes[k] || !is_kind(b + k, k)) {
+        if (b[k].ndim != axes[k] || !is_float64(b + k)) {
             PyErr_Format(
-                PyExc_ValueError, "%s must be an aligned %s array with %d axes", names[k],
-                k == HEAT ? "int64" : "float64", axes[k]);
+                PyExc_ValueError, "%s must be an aligned float64 array with %d axes", names[k],
+                axes[k]);
             return k + 1;
         }
     }
     return ARRAYS;
 }
 
-static int shaped(const Py_buffer *b, int64_t first, int64_t second, int64_t third)
+static int shaped(const Py_buffer *b, const int64_t *shape)
 {
-    return b->shape[0] == first && (b->ndim < 2 || b->shape[1] == second)
-           && (b->ndim < 3 || b->shape[2] == third);
+    for (int axis = 0; axis < b->ndim; axis++)
+        if (b->shape[axis] != shape[axis])
+            return 0;
+    return 1;
 }
 
 /* What is wrong with the arguments, or NULL; what passes keeps every index inside its array. */
 static const char *wrong(const Bank *k, const Py_buffer *b)
 {
-    if (k->size < 1 || k->heats < 1 || k->classes < 1 || k->chains < 1 || k->lag < 1)
-        return "there must be a sample, a class, a chain and a lag of at least 1";
-    if (!shaped(b + BEFORE, k->lag, k->chains, k->classes)
-        || !shaped(b + STAY, k->chains, 0, 0) || !shaped(b + EVIDENCE, k->size, k->chains, 0)
-        || !shaped(b + PRIOR, k->size, k->chains, k->classes))
+    if (k->kinds > MOST_KINDS)
+        return "there are at most seven kinds of runs";
+    if (k->size < 1 || k->heats < 1 || k->kinds < 1 || k->classes < 1 || k->lag < 1)
+        return "there must be a sample, a temperature, a kind, a class and a lag of at least 1";
+    const int64_t before[] = {k->lag, k->heats, k->kinds, k->classes};
+    const int64_t begins[] = {k->heats, k->kinds};
+    const int64_t prior[] = {k->size, k->heats, k->kinds, k->classes};
+    if (!shaped(b + BEFORE, before) || !shaped(b + BEGINS, begins) || !shaped(b + PRIOR, prior)
+        || !shaped(b + SUMS, prior))
         return "the shapes of the arrays do not fit each other";
-    for (int64_t g = 0; g < k->chains; g++)
-        if (k->heat[g] < 0 || k->heat[g] >= k->heats)
-            return "heat must say which of the emissions";
     for (int i = PRIOR; i < ARRAYS; i++)
         for (int j = 0; j < ARRAYS; j++) {
             if (i != j && overlap(b + i, b + j))
@@ -134,8 +165,8 @@ static PyObject *run(const Py_buffer *b, long long lag, int backwards)
 {
     const Py_ssize_t *shape = b[EMISSIONS].shape;
     Bank k = {
-        shape[0], shape[1], b[HEAT].shape[0], shape[2], lag, backwards, b[EMISSIONS].buf,
-        b[BEFORE].buf, b[STAY].buf, b[HEAT].buf, b[PRIOR].buf, b[EVIDENCE].buf,
+        shape[0], shape[1], b[STAY].shape[0], shape[2], lag, backwards, b[EMISSIONS].buf,
+        b[BEFORE].buf, b[STAY].buf, b[BEGINS].buf, b[PRIOR].buf, b[SUMS].buf,
     };
     const char *trouble = wrong(&k, b);
     if (trouble) {
@@ -193,7 +224,7 @@ static PyObject *sums(PyObject *module, PyObject *args)
 static PyMethodDef methods[] = {
     {"compare", compare, METH_VARARGS, "Fill in what neighbours and strangers agree on."},
     {"sums", sums, METH_VARARGS, "Fill in sums of powers; the powers are used up."},
-    {"predict", predict, METH_VARARGS, "Fill prior and evidence of a bank of chains."},
+    {"predict", predict, METH_VARARGS, "Fill what is foretold of each sample, and its sums."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,8 +1,10 @@
-"""A bank of Markov chains over the classes, read forwards and backwards.
+"""Markov chains over the classes, read forwards and backwards.
 
-A chain with stay probability rho and lag k says that a sample has the class of the sample k before
-it with probability rho, and otherwise any of the L classes alike. Read backwards it says the same.
-What the model says about each sample comes in as emissions e_t(y), softmax of its logits.
+A sample lies in a run of one class, and the run is of one of K kinds. With the stay probability of
+its kind the sample a lag later lies in the same run; otherwise another begins, of any of the L
+classes alike, and of each kind as often as such runs begin. Read backwards it says the same.
+What the model says about each sample comes in as emissions e_t(y), softmax of its logits, once for
+each temperature; each is read by a chain of its own.
 """
 
 from __future__ import annotations
@@ -13,36 +15,53 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def predict(emissions: Array, before: Array, stay: Array, lag: int) -> tuple[Array, Array]:
-    """Return what the samples before say of each one ``(B, G, L)``, and the evidence ``(B, G)``.
+def predict(
+    emissions: Array, before: Array, stay: Array, begins: Array, lag: int
+) -> tuple[Array, Array]:
+    """Return what the samples before say of each one ``(B, T, K, L)``, and sums ``(B, T, K)``.
 
-    ``emissions`` ``(B, G, L)``, one row a chain; ``before`` ``(k, G, L)``: posteriors of the
-    ``lag`` samples before the batch; ``stay`` ``(G,)``. The evidence of a sample is
-    sum_y e_t(y) prior_t(y): how well it was foretold.
+    ``emissions`` ``(B, T, L)``; ``before`` ``(lag, T, K, L)``: posteriors of the ``lag`` samples
+    before the batch; ``stay`` ``(K,)``; ``begins`` ``(T, K)``. The sums are those over the classes
+    of prior times emission. Over the kinds they add up to the evidence of a sample, how well it was
+    foretold.
     """
     size, _, classes = emissions.shape
-    rho, rest = stay[:, None], (1 - stay[:, None]) / classes
-    prior = np.empty_like(emissions)
-    evidence = np.empty(emissions.shape[:2])
-    posterior = before
+    prior = np.empty((size, *before.shape[1:]))
+    sums = np.empty(prior.shape[:3])
+    posterior, lying = before, np.add.reduce(before, axis=3)
     # Samples less than a lag apart do not depend on each other: a lag's worth goes at once.
     for start in range(0, size, lag):
         rows = slice(start, start + lag)
         now = prior[rows]
-        np.multiply(posterior[: len(now)], rho, out=now)
-        now += rest
-        posterior = now * emissions[rows]
-        total = np.add.reduce(posterior, axis=2)
+        ending = np.add.reduce(lying[: len(now)] * (1 - stay), axis=2)  # (lag, T)
+        np.multiply(posterior[: len(now)], stay[:, None], out=now)
+        now += (begins * (ending / classes)[..., None])[..., None]
+        posterior = now * emissions[rows, :, None]
+        found = np.add.reduce(posterior, axis=3, out=sums[rows])
+        total = np.add.reduce(found, axis=2)[..., None]
         posterior /= total[..., None]
-        evidence[rows] = total
-    return prior, evidence
+        lying = found / total
+    return prior, sums
 
 
-def predict_back(emissions: Array, stay: Array, lag: int) -> Array:
-    """Return what the samples after say about each one, as far as the batch goes, ``(B, G, L)``."""
-    classes = emissions.shape[2]
-    unknown = np.full((lag, len(stay), classes), 1 / classes)
-    return predict(emissions[::-1], unknown, stay, lag)[0][::-1]
+def unknown(resting: Array, lag: int, classes: int) -> Array:
+    """Return posteriors ``(lag, T, K, L)`` of samples of which nothing is known.
+
+    ``resting`` ``(T, K)``: the share of all samples that lie in runs of each kind.
+    """
+    alike = np.repeat((resting / classes)[..., None], classes, axis=-1)
+    return np.broadcast_to(alike, (lag, *alike.shape))
+
+
+def from_both_sides(prior: Array, after: Array, resting: Array) -> Array:
+    """Return what all other samples say of each one, ``(B, T, L)``.
+
+    ``prior`` and ``after`` ``(B, T, K, L)``: what those before and those after say; both know what
+    is known of any sample, ``resting``.
+    """
+    joint = prior * after
+    joint /= resting[:, :, None]
+    return normalised(np.add.reduce(joint, axis=2))
 
 
 def add_up(pair: Array, found: Array) -> None:

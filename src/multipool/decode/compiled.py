@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multipool.decode import chains, order
 from multipool.decode.chains import Array
@@ -17,7 +16,7 @@ try:
 except ImportError:  # no compiler when the package was installed
     _chains = None  # type: ignore[assignment]
 
-VERSION = 3  # as in chains.c
+VERSION = 4  # as in chains.c
 
 
 def available() -> bool:
@@ -56,36 +55,33 @@ def compare(
 
 
 def predict(
-    emissions: Array, heat: NDArray[np.int64], before: Array, stay: Array, lag: int
+    emissions: Array, before: Array, stay: Array, begins: Array, lag: int
 ) -> tuple[Array, Array]:
-    """As :func:`chains.predict`, of emissions at each temperature ``(B, T, L)``.
+    """As :func:`chains.predict`."""
+    if not available():
+        return chains.predict(emissions, before, stay, begins, lag)
+    return _call(emissions, before, stay, begins, lag, backwards=False)
 
-    ``heat`` ``(G,)``: which of them a chain reads.
+
+def predict_back(emissions: Array, stay: Array, begins: Array, resting: Array, lag: int) -> Array:
+    """Return what the samples after say about each one, as far as the batch goes ``(B, T, K, L)``.
+
+    Of the last ``lag`` samples that is what is known of any, ``resting`` ``(T, K)``.
     """
-    if not available():
-        return chains.predict(emissions[:, heat], before, stay, lag)
-    return _call(emissions, heat, before, stay, lag, backwards=False)
-
-
-def predict_back(emissions: Array, heat: NDArray[np.int64], stay: Array, lag: int) -> Array:
-    """As :func:`chains.predict_back`, of emissions at each temperature ``(B, T, L)``."""
-    if not available():
-        return chains.predict_back(emissions[:, heat], stay, lag)
-    classes = emissions.shape[2]
-    unknown = np.full((lag, len(stay), classes), 1 / classes)
-    return _call(emissions, heat, unknown, stay, lag, backwards=True)[0]
+    nothing = chains.unknown(resting, lag, emissions.shape[2])
+    if available():
+        after = _call(emissions, nothing, stay, begins, lag, backwards=True)[0]
+    else:
+        after = chains.predict(emissions[::-1], nothing, stay, begins, lag)[0][::-1]
+    after[-lag:] = nothing[: len(after)]
+    return after
 
 
 def _call(
-    emissions: Array,
-    heat: NDArray[np.int64],
-    before: Array,
-    stay: Array,
-    lag: int,
-    backwards: bool,
+    emissions: Array, before: Array, stay: Array, begins: Array, lag: int, backwards: bool
 ) -> tuple[Array, Array]:
-    size, _, classes = emissions.shape
-    prior, evidence = np.empty((size, len(stay), classes)), np.empty((size, len(stay)))
+    prior = np.empty((len(emissions), *before.shape[1:]))
+    sums = np.empty(prior.shape[:3])
     emissions, before = np.ascontiguousarray(emissions), np.ascontiguousarray(before)
-    _chains.predict(emissions, heat, before, stay, lag, backwards, prior, evidence)
-    return prior, evidence
+    _chains.predict(emissions, before, stay, begins, lag, backwards, prior, sums)
+    return prior, sums

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from multipool.core import check_plain
-from multipool.decode.bank import HEAT, STAY, TEMPERATURES, Belief, believe
+from multipool.decode.bank import TEMPERATURES, Belief
 from multipool.decode.bias import Said, without_bias
-from multipool.decode.chains import Array, normalised
+from multipool.decode.chains import Array, from_both_sides
 from multipool.decode.compiled import compare, predict, predict_back
 from multipool.decode.order import (
     LAGS,
@@ -19,10 +19,11 @@ from multipool.decode.order import (
     PAST,
     choose_lag,
     discounted,
-    is_shown,
+    near_of,
     products,
     running_mean,
 )
+from multipool.decode.runs import MEMORY, STAYS, begin_shares, beginnings, resting_shares
 from multipool.decode.sharpen import choose_factor, sums, sureness
 from multipool.decode.single import advance_one
 from multipool.decode.state import State, read
@@ -31,16 +32,17 @@ from multipool.ops.host import product
 _FLOOR = -80.0  # of log posteriors: exp of it is still a normal float32
 _PIECE = 512  # samples decoded at once, which bounds the space
 _HEATS = np.array(TEMPERATURES)[:, None]  # (T, 1)
+_TINY = np.finfo(float).tiny
 
 
 class SequenceDecoder:
     """Turn logits into posteriors, given that neighbours in the stream often share a class.
 
-    A bank of Markov chains over the classes, from weak to strong persistence, and no chain at all:
-    each believed by how well it foretold the last ``window`` samples. Where none did better than
-    samples without order, the softmax of the logits comes back as it is; so it does until
-    neighbours have been seen to agree more than samples far apart. In a batch later samples speak
-    for earlier ones too.
+    Markov chains over the classes, with short and long runs as the stream has them, that take the
+    model more or less literally, and no chain at all: each believed by how well it foretold the
+    last ``window`` samples. Where none did better than samples without order, the softmax of the
+    logits comes back as it is; so it does until neighbours have been seen to agree more than
+    samples far apart. In a batch later samples speak for earlier ones too.
 
     Args:
         num_classes: L, the width of the logits.
@@ -93,7 +95,11 @@ class SequenceDecoder:
     @property
     def persistence(self) -> float:
         """The expected stay probability, 0 as long as the gate is closed."""
-        return self._belief().persistence
+        weights = self._belief().weights
+        if not weights.any():
+            return 0.0
+        stays = resting_shares(begin_shares(self._state.begun)) @ STAYS
+        return float(weights @ stays / weights.sum())
 
     @property
     def estimate(self) -> float | None:
@@ -116,7 +122,7 @@ class SequenceDecoder:
         )
 
     def _belief(self) -> Belief:
-        return _belief(self._state.evidence, self._state)
+        return self._state.belief(self._state.evidence)
 
     def _decode(self, logits: Tensor, said: Said | None = None) -> tuple[Tensor, State]:
         _check(logits, self.num_classes)
@@ -152,26 +158,30 @@ def advance(
     if said is not None:
         emissions = without_bias(emissions, said)
     plain = np.ascontiguousarray(emissions[:, 0])
-    state, before = _order(state, plain, window), state
+    state, before = _order(state, plain, window, said), state
     filtered, evidence = before.started(state.lag)
-    prior, gained = predict(emissions, HEAT, filtered[LAGS - state.lag :], STAY, state.lag)
+    begins = begin_shares(before.begun)
+    prior, found = predict(emissions, filtered[LAGS - state.lag :], STAYS, begins, state.lag)
+    gained = np.add.reduce(found, axis=2)  # (B, T)
+    last = prior[-LAGS:] * emissions[-LAGS:, :, None]
+    last /= gained[-LAGS:, :, None, None]
+    begun = discounted(before.begun, beginnings(found / gained[..., None]), MEMORY)
+    if state.shows_order:
+        resting = resting_shares(begins)
+        after = predict_back(emissions, STAYS, begins, resting, state.lag)
+        joint = from_both_sides(prior, after, resting) * emissions  # (B, T, L)
+        gained = np.add.reduce(joint, axis=2)
     evidence = discounted(evidence, np.log(gained * plain.shape[1]), window)
-    last = prior[-LAGS:] * emissions[-LAGS:, HEAT]
-    last /= gained[-LAGS:, :, None]  # which are the sums
-    belief = _belief(evidence, state)
+    belief = state.belief(evidence)
     answer: Array = given - np.log(totals[:, :1])
-    used = np.flatnonzero(belief.weights)
-    if len(used):
-        after = predict_back(emissions, HEAT[used], STAY[used], state.lag)
-        both = normalised(prior[:, used] * emissions[:, HEAT[used]] * after)
-        posterior = np.einsum("g,bgl->bl", belief.weights[used], both)
-        posterior += (1 - belief.gate) * np.exp(answer)
-        answer = np.log(np.maximum(posterior, np.finfo(float).tiny))
+    if belief.weights.any():
+        answer = believed(joint, gained, belief, answer)
     highest = np.exp(answer.max(axis=1))
     confidence = np.concatenate([before.confidence, highest])[-window:]
     return answer, state.changed(
         recent=np.concatenate([before.recent[len(last) :], emissions[-LAGS:]]),
         filtered=np.concatenate([filtered[len(last) :], last]),
+        begun=begun,
         evidence=evidence,
         sureness=sure,
         confidence=confidence,
@@ -179,17 +189,28 @@ def advance(
     )
 
 
-def _belief(evidence: Array, state: State) -> Belief:
-    return believe(evidence, float(state.marginal_evidence), is_shown(state.order))
+def believed(joint: Array, gained: Array, belief: Belief, plain: Array) -> Array:
+    """Return log posteriors ``(B, L)`` of the chains, as far as they are believed.
+
+    ``joint`` ``(B, T, L)``, which is used up, adds up to ``gained`` ``(B, T)``; ``plain``
+    ``(B, L)``: log posteriors of the samples alone.
+    """
+    joint /= gained[..., None]
+    posterior = np.einsum("t,btl->bl", belief.weights, joint)
+    posterior += (1 - belief.gate) * np.exp(plain)
+    return np.asarray(np.log(np.maximum(posterior, _TINY)))
 
 
-def _order(state: State, plain: Array, window: int) -> State:
+def _order(state: State, plain: Array, window: int, said: Said | None) -> State:
     """Return the state with what does not depend on the chains: frequencies, and the lag."""
     shares = running_mean(len(plain), state.seen, window)
     same = products(plain, state.past)
     found = compare(plain, same, state.marginal, shares, state.seen, window)
     marginal_evidence = discounted(state.marginal_evidence, np.log(found.match), window)
     agreement = discounted(state.agreement, np.log(found.agreements), window)
+    if said is not None:
+        near = near_of(found.agreements, plain.shape[1])
+        state = state.held_against(said, plain, near, same.diagonal(PAST))
     return state.changed(
         marginal=shares[-1, 0] * state.marginal + product(shares[-1:, 1:], plain)[0],
         marginal_evidence=marginal_evidence,

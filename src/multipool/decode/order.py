@@ -21,6 +21,7 @@ LONG = 4096  # samples over which that is asked
 EVEN = 16  # samples' worth of the belief that all classes are alike
 AGREE = 0.8  # stay probability of the short chains by which lags are compared
 _LEAD = 16.0  # nats by which a lag must be ahead of all else to be taken
+_LEAD_SHARE = 0.5  # and the share of its own: in long runs all lags agree, by luck one the most
 _BACK = PAST - np.arange(1, LAGS + 1)  # column of each lag in the first row of products
 
 
@@ -45,6 +46,11 @@ def _beside(same: Array, first: int, count: int) -> Array:
 def agreements(same: Array, classes: int) -> Array:
     """Return L times the evidence of chains that remember one sample, for each lag, ``(B, K)``."""
     return AGREE * classes * _near(same) + (1 - AGREE)
+
+
+def near_of(agreements: Array, classes: int) -> Array:
+    """Return e_t . e_(t-k), of which :func:`agreements` were made."""
+    return (agreements - (1 - AGREE)) / (AGREE * classes)
 
 
 def unlike_strangers(same: Array, seen: int) -> tuple[Array, Array]:
@@ -108,12 +114,12 @@ def is_shown(order: Array) -> bool:
     """
     # Number by number: of eight lags that takes a fifth of what numpy does.
     return any(
-        (more > _beyond(squares) and more > _LEAST * most) or apart > _beyond(apart_squares)
+        (more > beyond(squares) and more > _LEAST * most) or apart > beyond(apart_squares)
         for more, squares, most, apart, apart_squares in order.T.tolist()
     )
 
 
-def _beyond(squares: float) -> float:
+def beyond(squares: float) -> float:
     """Return what a sum of so large squares does not exceed by chance."""
     return _SHOWN * sqrt(squares) + 1e-12
 
@@ -159,7 +165,8 @@ def foretold(emissions: Array, same: Array, marginal: Array, shares: Array, wind
 def choose_lag(lag: int, agreement: Array, marginal: float) -> int:
     """Return the lag that agrees best if it is far ahead of the present one and of no order."""
     best = int(agreement.argmax())
-    ahead = agreement[best] > max(agreement[lag - 1], marginal, 0.0) + _LEAD
+    lead = max(_LEAD, _LEAD_SHARE * agreement[best])
+    ahead = agreement[best] > max(agreement[lag - 1], marginal, 0.0) + lead
     return best + 1 if ahead else lag
 
 

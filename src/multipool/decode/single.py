@@ -7,22 +7,21 @@ comes after its sample, the mean before it is the mean so far) is not computed.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
-from multipool.decode.bank import HEAT, STAY, TEMPERATURES, Belief, believe
+from multipool.decode.bank import TEMPERATURES, Belief
 from multipool.decode.bias import Said, without_bias
-from multipool.decode.chains import Array
+from multipool.decode.chains import Array, from_both_sides
 from multipool.decode.compiled import compare, predict
 from multipool.decode.order import (
     LAGS,
     LONG,
     choose_lag,
     discounted,
-    is_shown,
+    near_of,
     newest_share,
 )
+from multipool.decode.runs import MEMORY, STAYS, begin_shares, beginnings, resting_shares
 from multipool.decode.sharpen import choose_factor, sums, sureness
 from multipool.decode.state import State
 from multipool.ops.host import product
@@ -43,19 +42,29 @@ def advance_one(
     emissions /= emissions.sum(axis=-1, keepdims=True)
     if said is not None:
         emissions = without_bias(emissions[None], said)[0]
-    state, before = _order(state, emissions[:1], window), state
+    state, before = _order(state, emissions[:1], window, said), state
     filtered, evidence = before.started(state.lag)
-    prior, gained = predict(emissions[None], HEAT, filtered[LAGS - state.lag :], STAY, state.lag)
-    joint = prior[0] * emissions.take(HEAT, axis=0)  # (G, L), of which ``gained`` are the sums
-    evidence = discounted(evidence, np.log(gained * len(given)), window)
-    belief = believe(evidence, float(state.marginal_evidence), is_shown(state.order))
+    begins = begin_shares(before.begun)
+    prior, found = predict(emissions[None], filtered[LAGS - state.lag :], STAYS, begins, state.lag)
+    gained = np.add.reduce(found[0], axis=1)  # (T,)
+    last = prior[0] * emissions[:, None]
+    last /= gained[:, None, None]
+    begun = discounted(before.begun, beginnings(found / gained[:, None]), MEMORY)
+    if state.shows_order:
+        resting = resting_shares(begins)
+        nothing = (resting / len(given))[None, ..., None]  # is said by samples after it
+        joint = from_both_sides(prior, nothing, resting)[0] * emissions  # (T, L)
+        gained = joint.sum(axis=1)
+    evidence = discounted(evidence, np.log(gained * len(given))[None], window)
+    belief = state.belief(evidence)
     answer: Array = given - np.log(totals[0, :1])
     if belief.weights.any():
-        answer = _posterior(joint, belief, answer)
+        answer = _believed(joint, gained, belief, answer)
     highest = np.exp(answer.max(keepdims=True))
     return answer[None], state.changed(
         recent=np.concatenate([before.recent[1:], emissions[None]]),
-        filtered=np.concatenate([filtered[1:], (joint / gained[0][:, None])[None]]),
+        filtered=np.concatenate([filtered[1:], last[None]]),
+        begun=begun,
         evidence=evidence,
         sureness=sure,
         confidence=np.concatenate([before.confidence, highest])[-window:],
@@ -63,12 +72,16 @@ def advance_one(
     )
 
 
-def _order(state: State, plain: Array, window: int) -> State:
+def _order(state: State, plain: Array, window: int, said: Said | None) -> State:
     """Return the state with what does not depend on the chains; ``plain`` ``(1, L)``."""
     past = np.concatenate([state.past, plain])
-    found = compare(plain, product(plain, past.T), state.marginal, _BEFORE, state.seen, window)
+    same = product(plain, past.T)
+    found = compare(plain, same, state.marginal, _BEFORE, state.seen, window)
     marginal_evidence = discounted(state.marginal_evidence, np.log(found.match), window)
     agreement = discounted(state.agreement, np.log(found.agreements), window)
+    if said is not None:
+        near = near_of(found.agreements, plain.shape[1])
+        state = state.held_against(said, plain, near, same[:, -1])
     share = newest_share(state.seen, window)
     return state.changed(
         marginal=(1 - share) * state.marginal + share * plain[0],
@@ -80,17 +93,9 @@ def _order(state: State, plain: Array, window: int) -> State:
     )
 
 
-def _posterior(joint: Array, belief: Belief, plain: Array) -> Array:
+def _believed(joint: Array, gained: Array, belief: Belief, plain: Array) -> Array:
     """Return the log posterior ``(L,)``; ``plain`` is that of the sample alone."""
-    used = np.flatnonzero(belief.weights)
-    both = joint.take(used, axis=0) * _nothing_after(len(plain)).take(used, axis=0)
-    both /= both.sum(axis=-1, keepdims=True)
-    posterior: Array = np.einsum("g,bgl->bl", belief.weights[used], both[None])[0]
+    joint /= gained[:, None]
+    posterior = np.einsum("t,btl->bl", belief.weights, joint[None])[0]
     posterior += (1 - belief.gate) * np.exp(plain)
     return np.asarray(np.log(np.maximum(posterior, _TINY)))
-
-
-@lru_cache(maxsize=16)
-def _nothing_after(classes: int) -> Array:
-    """Return what each chain says of a sample of which none comes after, ``(G, 1)``."""
-    return ((1 / classes) * STAY + (1 - STAY) / classes)[:, None]

@@ -8,15 +8,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from multipool.core import brief, check_plain
-from multipool.decode.bank import CHAINS, HEAT, TEMPERATURES
-from multipool.decode.chains import Array
-from multipool.decode.order import LAGS, PAST
+from multipool.decode.bank import HEATS, Belief, believe
+from multipool.decode.bias import Said
+from multipool.decode.chains import Array, unknown
+from multipool.decode.order import LAGS, LONG, PAST, discounted, is_shown
+from multipool.decode.runs import KINDS, begin_shares, resting_shares
 from multipool.decode.sharpen import FACTORS
+from multipool.decode.within import is_within, within_terms
 
 _MOST_SEEN = 2**53
+_OLDER_CHAINS = 11  # of states saved when each chain had one stay probability
 _SHARES = ("recent", "past", "filtered", "marginal")  # each row a distribution over the classes
 
 
@@ -24,12 +29,15 @@ _SHARES = ("recent", "past", "filtered", "marginal")  # each row a distribution 
 class State:
     """All sums are of logarithms and forget over the window; a new one is made of each batch."""
 
-    recent: Array  # (K, T, L) emissions of the last samples at every temperature
+    recent: Array  # (R, T, L) emissions of the last samples at every temperature
     past: Array  # (P, L) those at temperature 1 of more of them
-    filtered: Array  # (K, G, L) the chains' posteriors of the last samples
-    evidence: Array  # (G,) of the chains
-    agreement: Array  # (K,) of the lags
-    order: Array  # (5, K) how much more neighbours agree than strangers, see order.py; no logs
+    filtered: Array  # (R, T, K, L) the chains' posteriors of the last samples
+    begun: Array  # (T, K) runs of each kind that began lately, see runs.py; no logs
+    evidence: Array  # (T,) of the chains
+    agreement: Array  # (R,) of the lags
+    order: Array  # (5, R) how much more neighbours agree than strangers, see order.py; no logs
+    within: Array  # (5, R) than what is said of their domain, where it is known, see within.py
+    domains: NDArray[np.int64]  # (R,) of the last samples, -1 where not known
     marginal: Array  # (L,) how often each class was predicted
     marginal_evidence: Array  # ()
     sureness: Array  # (S + 1,) of the model at each factor, not of logarithms
@@ -40,18 +48,37 @@ class State:
     @classmethod
     def fresh(cls, classes: int) -> State:
         """Return the state before any sample: every class alike, no evidence."""
+        begun = np.zeros((HEATS, KINDS))
         return cls(
-            recent=np.full((LAGS, len(TEMPERATURES), classes), 1 / classes),
+            recent=np.full((LAGS, HEATS, classes), 1 / classes),
             past=np.full((PAST, classes), 1 / classes),
-            filtered=np.full((LAGS, CHAINS, classes), 1 / classes),
-            evidence=np.zeros(CHAINS),
+            filtered=unknown(resting_shares(begin_shares(begun)), LAGS, classes).copy(),
+            begun=begun,
+            evidence=np.zeros(HEATS),
             agreement=np.zeros(LAGS),
             order=np.zeros((5, LAGS)),
+            within=np.zeros((5, LAGS)),
+            domains=np.full(LAGS, -1),
             marginal=np.full(classes, 1 / classes),
             marginal_evidence=np.zeros(()),
             sureness=np.zeros(len(FACTORS) + 1),
             confidence=np.zeros(0),
         )
+
+    @property
+    def shows_order(self) -> bool:
+        """Whether neighbours were seen to agree beyond chance, bias and domain."""
+        return is_shown(self.order) or is_within(self.within)
+
+    def belief(self, evidence: Array) -> Belief:
+        """Return what is believed of chains with this ``evidence`` ``(T,)``.
+
+        Where runs are long the frequencies of classes explain as much as they do. So once order
+        was shown within domains, frequencies are no rival.
+        """
+        known = is_within(self.within)
+        marginal = 0.0 if known else float(self.marginal_evidence)
+        return believe(evidence, marginal, known or is_shown(self.order))
 
     @property
     def estimate(self) -> float | None:
@@ -65,8 +92,18 @@ class State:
         """
         if lag == self.lag:
             return self.filtered, self.evidence
-        evidence = np.full(CHAINS, max(0.0, float(self.marginal_evidence)))
-        return self.recent[:, HEAT], evidence
+        resting = resting_shares(begin_shares(self.begun))
+        evidence = np.full(HEATS, max(0.0, float(self.marginal_evidence)))
+        return self.recent[:, :, None] * resting[..., None], evidence
+
+    def held_against(self, said: Said, plain: Array, near: Array, own: Array) -> State:
+        """Return the state with what samples ``(B, L)`` have in common with their domain.
+
+        ``near`` ``(B, R)``, ``own`` ``(B,)``: what they have with neighbours and with themselves.
+        """
+        domains = np.concatenate([self.domains, said.domains])
+        terms = within_terms(plain, near, own, domains, said)
+        return self.changed(within=discounted(self.within, terms, LONG), domains=domains[-LAGS:])
 
     def changed(self, **values: Any) -> State:  # noqa: ANN401
         """Return the same with other values; ``replace`` takes longer than a sample's chains."""
@@ -76,13 +113,15 @@ class State:
         return made
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return a copy of every field: float64, and int64 for the two whole numbers."""
+        """Return a copy of every field: float64, and int64 for domains and whole numbers."""
         return {field.name: torch.tensor(getattr(self, field.name)) for field in fields(self)}
 
 
 def read(state: Mapping[str, Tensor], classes: int, window: int) -> State:
     """Return the state that :meth:`State.tensors` saved, or ``ValueError``."""
     expected = State.fresh(classes).tensors()
+    if "begun" not in state:
+        state = _of_older(state, expected)
     if state.keys() != expected.keys():
         odd = brief(sorted(map(str, state.keys() ^ expected.keys()))[0])
         raise ValueError(f"the decoder's state has too much or too little: look for {odd}")
@@ -100,6 +139,16 @@ def read(state: Mapping[str, Tensor], classes: int, window: int) -> State:
     for name, array in arrays.items():
         _check_values(name, array)
     return State(**arrays, lag=lag, seen=seen)
+
+
+def _of_older(state: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """Return a state from when all runs were of one kind: chains begin anew, as sure of order."""
+    evidence = state.get("evidence")
+    if not isinstance(evidence, Tensor) or evidence.shape != (_OLDER_CHAINS,):
+        return state  # damaged, as will be said
+    kept = evidence.new_full(fresh["evidence"].shape, float(evidence.max()))
+    new = {name: fresh[name] for name in ("filtered", "begun", "within", "domains")}
+    return {**state, **new, "evidence": kept}
 
 
 def _check_kind(name: str, found: Tensor, like: Tensor, any_length: bool) -> None:
@@ -121,7 +170,10 @@ def _check_values(name: str, array: Array) -> None:
         raise ValueError(f"the decoder's '{name}' must be finite, load an undamaged state")
     if name == "confidence" and ((array < 0) | (array > 1 + 1e-9)).any():
         raise ValueError("the decoder's 'confidence' must lie in [0, 1], load an undamaged state")
-    if name == "order" and (array[[1, 4]] < 0).any():
-        raise ValueError("the decoder's 'order' must have no squares below 0")
-    if name in _SHARES and ((array < 0).any() or (np.abs(array.sum(axis=-1) - 1) > 1e-6).any()):
+    if name in ("order", "within") and (array[[1, 4]] < 0).any():
+        raise ValueError(f"the decoder's '{name}' must have no squares below 0")
+    if name == "begun" and (array < 0).any():
+        raise ValueError("the decoder's 'begun' must have no counts below 0")
+    rows = array.sum(axis=(-2, -1) if name == "filtered" else -1)
+    if name in _SHARES and ((array < 0).any() or (np.abs(rows - 1) > 1e-6).any()):
         raise ValueError(f"the decoder's '{name}' must have rows that sum to 1")
