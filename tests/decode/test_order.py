@@ -5,10 +5,11 @@ import pytest
 
 from multipool.decode.order import (
     LAGS,
+    LINKED,
     LONG,
     PAST,
-    agreements,
     choose_lag,
+    compare,
     discounted,
     foretold,
     is_shown,
@@ -46,7 +47,9 @@ def test_the_marginal_is_a_running_mean_over_the_window(drawn, seen):
 
 def test_each_lag_is_compared_with_the_sample_so_far_before(drawn):
     emissions, before = drawn
-    found = agreements(products(emissions, before), 4)
+    shares = running_mean(len(emissions), 100, 32)
+    same = products(emissions, before)
+    found = compare(emissions, same, np.full(4, 0.25), shares, 100, 32).agreements
     row = np.concatenate([before, emissions])
     for t in (0, 3, 29):
         for k in range(1, LAGS + 1):
@@ -55,7 +58,7 @@ def test_each_lag_is_compared_with_the_sample_so_far_before(drawn):
 
 
 def test_a_lag_must_be_far_ahead_of_the_present_one_and_of_no_order():
-    agreement = np.zeros(LAGS)
+    agreement = np.zeros(LAGS + 1)
     agreement[2] = 15.0
     assert choose_lag(1, agreement, 0.0) == 1
     agreement[2] = 17.0
@@ -66,11 +69,19 @@ def test_a_lag_must_be_far_ahead_of_the_present_one_and_of_no_order():
 
 
 def test_a_lag_must_be_ahead_by_half_of_what_it_has_where_all_agree():
-    agreement = np.full(LAGS, 100.0)  # a long run: every sample is like its neighbours
+    agreement = np.full(LAGS + 1, 100.0)  # a long run: every sample is like its neighbours
     agreement[2] = 190.0
     assert choose_lag(1, agreement, 0.0) == 1
     agreement[2] = 210.0
     assert choose_lag(1, agreement, 0.0) == 3
+
+
+def test_samples_linked_by_their_domain_are_one_lag_more():
+    agreement = np.zeros(LAGS + 1)
+    agreement[LAGS] = 40.0
+    assert choose_lag(3, agreement, 0.0) == LINKED
+    agreement[1] = 90.0  # two cameras that take turns in one domain
+    assert choose_lag(LINKED, agreement, 0.0) == 2
 
 
 def test_a_sum_forgets_sample_by_sample():

@@ -37,6 +37,7 @@ def test_a_saved_state_does_not_follow_the_decoder(logits):
     ("name", "change", "words"),
     [
         ("lag", lambda old: torch.tensor(9), "lag"),
+        ("lag", lambda old: torch.tensor(2), "slots"),
         ("seen", lambda old: torch.tensor(-1), "count"),
         ("seen", lambda old: old + 1, "confidence"),
         ("confidence", lambda old: old + 1, r"\[0, 1\]"),
@@ -45,8 +46,10 @@ def test_a_saved_state_does_not_follow_the_decoder(logits):
         ("evidence", lambda old: old.float(), "float64"),
         ("filtered", lambda old: old * 2, "sum to 1"),
         ("begun", lambda old: old - 1e9, "below 0"),
-        ("within", lambda old: old - 1, "below 0"),
-        ("domains", lambda old: old.double(), "int64"),
+        ("within", lambda old: old - 1e9, "below 0"),
+        ("filtered", lambda old: torch.cat([old, old]), "slots"),
+        ("filtered", lambda old: old[0], "shape"),
+        ("last", lambda old: old * 2, "sum to 1"),
         ("marginal", lambda old: -old, "sum to 1"),
         ("marginal", lambda old: "words", "tensor"),
         ("marginal", lambda old: old.to("meta"), "plain"),
@@ -77,12 +80,13 @@ def as_older(state):
     old = {name: value for name, value in state.items() if name not in NEW}
     return {
         **old,
+        "agreement": torch.zeros(8, dtype=torch.float64),
         "filtered": torch.full((8, 11, 6), 1 / 6, dtype=torch.float64),
         "evidence": torch.full((11,), 300.0, dtype=torch.float64),
     }
 
 
-NEW = ("begun", "within", "domains")
+NEW = ("begun", "within", "last")
 
 
 def test_a_state_of_before_runs_had_kinds_goes_on_with_its_gate_open(logits):

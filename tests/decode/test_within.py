@@ -6,40 +6,38 @@ import torch
 
 from multipool.decode import Said, SequenceDecoder
 from multipool.decode.bias import favoured
-from multipool.decode.order import LAGS
-from multipool.decode.within import is_within, within_terms
+from multipool.decode.within import followed, is_within, within_terms
 
 
-def test_terms_are_those_of_loops_over_samples_and_lags():
+def test_a_sample_follows_the_last_one_of_its_slot():
+    generator = np.random.default_rng(1)
+    plain, last = generator.random((9, 4)), generator.random((3, 4))
+    slots = np.array([0, 2, 2, 0, 1, 0, 2, 1, 0])
+    found = followed(plain, slots, last)
+    rows = dict(enumerate(last))
+    for t, slot in enumerate(slots.tolist()):
+        np.testing.assert_array_equal(found[t], rows[slot])
+        rows[slot] = plain[t]
+
+
+def test_terms_are_those_of_loops_over_samples():
     generator = np.random.default_rng(0)
-    plain = generator.dirichlet(np.ones(4), size=20)
-    rows = np.concatenate([generator.dirichlet(np.ones(4), size=LAGS), plain])
-    domains = generator.integers(3, size=LAGS + 20)
-    domains[:3] = -1
+    plain, before = generator.dirichlet(np.ones(4), size=(2, 20))
+    domains = generator.integers(3, size=20)
     sums = generator.random((3, 4)) * [[10.0], [200.0], [2000.0]]  # of the first little is known
-    near = np.array([[rows[LAGS + t] @ rows[LAGS + t - k] for k in range(1, 9)] for t in range(20)])
-    own = (plain * plain).sum(axis=1)
-    found = within_terms(plain, near, own, domains, Said(sums, domains[LAGS:]))
-    for t in range(20):
-        domain, any_same = domains[LAGS + t], False
+    found = within_terms(plain, (plain * before).sum(axis=1), Said(sums, domains))
+    for t, domain in enumerate(domains):
         mean = sums[domain] / favoured(sums[[domain]])[0]
         far = plain[t] @ mean / mean.sum()
-        for k in range(1, 9):
-            same = domain == domains[LAGS + t - k] and sums[domain].sum() >= 128
-            any_same |= same
-            expected = near[t, k - 1] - far if same else 0.0
-            assert found[t, 0, k - 1] == pytest.approx(expected, abs=1e-6)
-        assert found[t, 2, 0] == pytest.approx(own[t] - far if any_same else 0.0, abs=1e-6)
+        more, most = plain[t] @ before[t] - far, plain[t] @ plain[t] - far
+        expected = [more, more**2, most] if sums[domain].sum() >= 128 else [0, 0, 0]
+        np.testing.assert_allclose(found[t], expected, atol=1e-9)
 
 
 def test_order_within_a_domain_is_much_and_beyond_chance():
-    order = np.zeros((5, LAGS))
-    order[0, 2], order[1, 2], order[2, 2] = 30.0, 9.0, 100.0  # a third of the most there can be
-    assert is_within(order)
-    order[2, 2] = 130.0  # less than a quarter
-    assert not is_within(order)
-    order[1, 2], order[2, 2] = 100.0, 100.0  # three deviations
-    assert not is_within(order)
+    assert is_within(np.array([30.0, 9.0, 100.0]))  # a third of the most there can be
+    assert not is_within(np.array([30.0, 9.0, 130.0]))  # less than a quarter
+    assert not is_within(np.array([30.0, 100.0, 100.0]))  # three deviations
 
 
 def decode(logits, domains, told):
@@ -81,3 +79,13 @@ def test_a_bias_that_changes_with_the_domain_is_no_order(long_runs):
     answers, decoder = decode(logits, domains, told=True)
     assert not is_within(decoder.state_dict()["within"].numpy())
     assert torch.equal(answers, logits.argmax(dim=1))
+
+
+def test_cameras_in_domains_of_their_own_are_read_one_by_one(classes_of, logits_of):
+    labels = torch.stack([classes_of(800, 6, 0.97, seed) for seed in (5, 6, 7)], dim=1).flatten()
+    turns = np.random.default_rng(8).permuted(np.tile([0, 1, 2], (800, 1)), axis=1)
+    shown = labels.view(800, 3).gather(1, torch.from_numpy(turns)).flatten()
+    logits, domains = logits_of(shown, 6, 1.5, 9), turns.flatten()
+    wrong = {told: (decode(logits, domains, told)[0] != shown).float().mean() for told in (0, 1)}
+    assert wrong[1] < 0.5 * wrong[0]
+    assert "lag 0" in repr(decode(logits, domains, told=True)[1])

@@ -5,9 +5,9 @@ VERSION: int
 def predict(
     emissions: object,
     before: object,
+    slots: object,
     stay: object,
     begins: object,
-    lag: int,
     backwards: bool,
     prior: object,
     sums: object,

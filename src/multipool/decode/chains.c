@@ -5,22 +5,24 @@
 
 #define CHAINS_VERSION 4 /* as in compiled.py */
 #define MOST_KINDS 7     /* so many numpy adds up one after the other */
+#define MOST_SLOTS 64
 
-enum { EMISSIONS, BEFORE, STAY, BEGINS, PRIOR, SUMS, ARRAYS };
+enum { EMISSIONS, BEFORE, SLOTS, STAY, BEGINS, PRIOR, SUMS, ARRAYS };
 
 static const char *const names[ARRAYS] = {
-    "emissions", "before", "stay", "begins", "prior", "sums",
+    "emissions", "before", "slots", "stay", "begins", "prior", "sums",
 };
-static const int axes[ARRAYS] = {3, 4, 1, 2, 4, 3};
+static const int axes[ARRAYS] = {3, 4, 1, 1, 2, 4, 3};
 
 typedef struct {
-    int64_t size, heats, kinds, classes, lag;
+    int64_t size, heats, kinds, classes, slots;
     int backwards;
     const double *emissions, *before, *stay, *begins;
+    const int64_t *slot;
     double *prior, *sums;
 } Bank;
 
-/* The share of runs that end at the sample a lag before, whose sums over the classes these are. */
+/* The share of runs that end at the sample before, whose sums over the classes these are. */
 ALWAYS double ending(const Bank *k, const double *sums, double total)
 {
     double sum = 0.0;
@@ -29,10 +31,10 @@ ALWAYS double ending(const Bank *k, const double *sums, double total)
     return sum / (double)k->classes;
 }
 
-/* One chain at one of the first samples: its prior from the posterior before the batch. */
-ALWAYS void first_step(const Bank *k, int64_t turn, int64_t t, int64_t heat)
+/* One chain at the first sample of a slot: its prior from the posterior before the batch. */
+ALWAYS void first_step(const Bank *k, int64_t t, int64_t heat)
 {
-    int64_t wide = k->classes, from = (turn * k->heats + heat) * k->kinds;
+    int64_t wide = k->classes, from = (k->slot[t] * k->heats + heat) * k->kinds;
     int64_t place = (t * k->heats + heat) * k->kinds;
     double end = 0.0;
     for (int64_t kind = 0; kind < k->kinds; kind++)
@@ -47,7 +49,7 @@ ALWAYS void first_step(const Bank *k, int64_t turn, int64_t t, int64_t heat)
     }
 }
 
-/* One chain at one later sample: its prior from that of the sample a lag before. */
+/* One chain at one later sample: its prior from that of the sample it follows. */
 ALWAYS void later_step(const Bank *k, int64_t from, int64_t t, int64_t heat)
 {
     int64_t wide = k->classes, then = (from * k->heats + heat) * k->kinds;
@@ -64,13 +66,13 @@ ALWAYS void later_step(const Bank *k, int64_t from, int64_t t, int64_t heat)
     }
 }
 
-ALWAYS void step(const Bank *k, int64_t turn, int64_t heat)
+ALWAYS void step(const Bank *k, int64_t from, int64_t t, int64_t heat)
 {
-    int64_t t = k->backwards ? k->size - 1 - turn : turn, wide = k->classes;
-    if (turn < k->lag)
-        first_step(k, turn, t, heat);
+    int64_t wide = k->classes;
+    if (from < 0)
+        first_step(k, t, heat);
     else
-        later_step(k, k->backwards ? t + k->lag : t - k->lag, t, heat);
+        later_step(k, from, t, heat);
     const double *now = k->emissions + (t * k->heats + heat) * wide;
     for (int64_t kind = 0; kind < k->kinds; kind++) {
         int64_t place = (t * k->heats + heat) * k->kinds + kind;
@@ -80,9 +82,15 @@ ALWAYS void step(const Bank *k, int64_t turn, int64_t heat)
 
 ALWAYS void all_steps(const Bank *k)
 {
-    for (int64_t turn = 0; turn < k->size; turn++)
+    int64_t last[MOST_SLOTS];
+    for (int64_t slot = 0; slot < k->slots; slot++)
+        last[slot] = -1;
+    for (int64_t turn = 0; turn < k->size; turn++) {
+        int64_t t = k->backwards ? k->size - 1 - turn : turn;
         for (int64_t heat = 0; heat < k->heats; heat++)
-            step(k, turn, heat);
+            step(k, last[k->slot[t]], t, heat);
+        last[k->slot[t]] = t;
+    }
 }
 
 WIDE static void all_steps_wide(const Bank *k) { all_steps(k); }
@@ -115,6 +123,14 @@ static void all_sums_plain(double *p, double *f, int64_t size, int64_t wide, int
     all_sums(p, f, size, wide, octaves);
 }
 
+static int is_int64(const Py_buffer *b)
+{
+    const char *format = b->format;
+    if (b->itemsize != 8 || !format || !format[0] || format[1] || (uintptr_t)b->buf % 8)
+        return 0;
+    return format[0] == 'l' || format[0] == 'q';
+}
+
 /* Take hold of all arrays of the right kind; return how many, with an error set if not all. */
 static int hold(PyObject **objects, Py_buffer *b)
 {
@@ -122,10 +138,10 @@ static int hold(PyObject **objects, Py_buffer *b)
         int flags = PyBUF_FORMAT | PyBUF_C_CONTIGUOUS | (k >= PRIOR ? PyBUF_WRITABLE : 0);
         if (PyObject_GetBuffer(objects[k], b + k, flags))
             return k;
-        if (b[k].ndim != axes[k] || !is_float64(b + k)) {
+        if (b[k].ndim != axes[k] || !(k == SLOTS ? is_int64(b + k) : is_float64(b + k))) {
             PyErr_Format(
-                PyExc_ValueError, "%s must be an aligned float64 array with %d axes", names[k],
-                axes[k]);
+                PyExc_ValueError, "%s must be an aligned %s array with %d axes", names[k],
+                k == SLOTS ? "int64" : "float64", axes[k]);
             return k + 1;
         }
     }
@@ -145,14 +161,19 @@ static const char *wrong(const Bank *k, const Py_buffer *b)
 {
     if (k->kinds > MOST_KINDS)
         return "there are at most seven kinds of runs";
-    if (k->size < 1 || k->heats < 1 || k->kinds < 1 || k->classes < 1 || k->lag < 1)
-        return "there must be a sample, a temperature, a kind, a class and a lag of at least 1";
-    const int64_t before[] = {k->lag, k->heats, k->kinds, k->classes};
+    if (k->size < 1 || k->heats < 1 || k->kinds < 1 || k->classes < 1)
+        return "there must be a sample, a temperature, a kind and a class";
+    if (k->slots < 1 || k->slots > MOST_SLOTS)
+        return "there must be one to 64 slots";
+    const int64_t before[] = {k->slots, k->heats, k->kinds, k->classes};
     const int64_t begins[] = {k->heats, k->kinds};
     const int64_t prior[] = {k->size, k->heats, k->kinds, k->classes};
     if (!shaped(b + BEFORE, before) || !shaped(b + BEGINS, begins) || !shaped(b + PRIOR, prior)
-        || !shaped(b + SUMS, prior))
+        || !shaped(b + SUMS, prior) || b[SLOTS].shape[0] != k->size)
         return "the shapes of the arrays do not fit each other";
+    for (int64_t t = 0; t < k->size; t++)
+        if (k->slot[t] < 0 || k->slot[t] >= k->slots)
+            return "a sample's slot must be one of those before";
     for (int i = PRIOR; i < ARRAYS; i++)
         for (int j = 0; j < ARRAYS; j++) {
             if (i != j && overlap(b + i, b + j))
@@ -161,12 +182,13 @@ static const char *wrong(const Bank *k, const Py_buffer *b)
     return NULL;
 }
 
-static PyObject *run(const Py_buffer *b, long long lag, int backwards)
+static PyObject *run(const Py_buffer *b, int backwards)
 {
     const Py_ssize_t *shape = b[EMISSIONS].shape;
     Bank k = {
-        shape[0], shape[1], b[STAY].shape[0], shape[2], lag, backwards, b[EMISSIONS].buf,
-        b[BEFORE].buf, b[STAY].buf, b[BEGINS].buf, b[PRIOR].buf, b[SUMS].buf,
+        shape[0], shape[1], b[STAY].shape[0], shape[2], b[BEFORE].shape[0], backwards,
+        b[EMISSIONS].buf, b[BEFORE].buf, b[STAY].buf, b[BEGINS].buf, b[SLOTS].buf, b[PRIOR].buf,
+        b[SUMS].buf,
     };
     const char *trouble = wrong(&k, b);
     if (trouble) {
@@ -181,15 +203,14 @@ static PyObject *predict(PyObject *module, PyObject *args)
 {
     PyObject *o[ARRAYS], *answer = NULL;
     Py_buffer b[ARRAYS];
-    long long lag;
     int backwards;
     (void)module;
     if (!PyArg_ParseTuple(
-            args, "OOOOLpOO:predict", o, o + 1, o + 2, o + 3, &lag, &backwards, o + 4, o + 5))
+            args, "OOOOOpOO:predict", o, o + 1, o + 2, o + 3, o + 4, &backwards, o + 5, o + 6))
         return NULL;
     int held = hold(o, b);
     if (!PyErr_Occurred())
-        answer = run(b, lag, backwards);
+        answer = run(b, backwards);
     for (int k = 0; k < held; k++)
         PyBuffer_Release(b + k);
     return answer;

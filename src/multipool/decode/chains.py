@@ -1,8 +1,10 @@
 """Markov chains over the classes, read forwards and backwards.
 
 A sample lies in a run of one class, and the run is of one of K kinds. With the stay probability of
-its kind the sample a lag later lies in the same run; otherwise another begins, of any of the L
+its kind the sample that follows lies in the same run; otherwise another begins, of any of the L
 classes alike, and of each kind as often as such runs begin. Read backwards it says the same.
+Which sample follows which is told by slots: all in one, or every second in another, or those of
+each domain in one of its own.
 What the model says about each sample comes in as emissions e_t(y), softmax of its logits, once for
 each temperature; each is read by a chain of its own.
 """
@@ -13,44 +15,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 def predict(
-    emissions: Array, before: Array, stay: Array, begins: Array, lag: int
+    emissions: Array, before: Array, slots: Ints, stay: Array, begins: Array
 ) -> tuple[Array, Array]:
     """Return what the samples before say of each one ``(B, T, K, L)``, and sums ``(B, T, K)``.
 
-    ``emissions`` ``(B, T, L)``; ``before`` ``(lag, T, K, L)``: posteriors of the ``lag`` samples
-    before the batch; ``stay`` ``(K,)``; ``begins`` ``(T, K)``. The sums are those over the classes
-    of prior times emission. Over the kinds they add up to the evidence of a sample, how well it was
-    foretold.
+    ``emissions`` ``(B, T, L)``; ``before`` ``(S, T, K, L)``: posteriors of the last sample in each
+    slot before the batch; ``slots`` ``(B,)``: a sample follows the last one in its slot; ``stay``
+    ``(K,)``; ``begins`` ``(T, K)``. The sums are those over the classes of prior times emission.
+    Over the kinds they add up to the evidence of a sample, how well it was foretold.
     """
     size, _, classes = emissions.shape
     prior = np.empty((size, *before.shape[1:]))
     sums = np.empty(prior.shape[:3])
-    posterior, lying = before, np.add.reduce(before, axis=3)
-    # Samples less than a lag apart do not depend on each other: a lag's worth goes at once.
-    for start in range(0, size, lag):
-        rows = slice(start, start + lag)
-        now = prior[rows]
-        ending = np.add.reduce(lying[: len(now)] * (1 - stay), axis=2)  # (lag, T)
-        np.multiply(posterior[: len(now)], stay[:, None], out=now)
-        now += (begins * (ending / classes)[..., None])[..., None]
-        posterior = now * emissions[rows, :, None]
-        found = np.add.reduce(posterior, axis=3, out=sums[rows])
-        total = np.add.reduce(found, axis=2)[..., None]
-        posterior /= total[..., None]
-        lying = found / total
+    posteriors, lying = dict(enumerate(before)), dict(enumerate(np.add.reduce(before, axis=3)))
+    for t, slot in enumerate(slots.tolist()):
+        now = prior[t]  # (T, K, L)
+        ending = np.add.reduce(lying[slot] * (1 - stay), axis=1)  # (T,)
+        np.multiply(posteriors[slot], stay[:, None], out=now)
+        now += (begins * (ending / classes)[:, None])[..., None]
+        posterior = now * emissions[t, :, None]
+        found = np.add.reduce(posterior, axis=2, out=sums[t])
+        total = np.add.reduce(found, axis=1)[:, None]
+        posteriors[slot] = posterior / total[..., None]
+        lying[slot] = found / total
     return prior, sums
 
 
-def unknown(resting: Array, lag: int, classes: int) -> Array:
-    """Return posteriors ``(lag, T, K, L)`` of samples of which nothing is known.
+def last_in_slots(slots: Ints) -> tuple[Ints, Ints]:
+    """Return the slots ``(U,)`` that are used, and the last sample of each ``(U,)``."""
+    used, places = np.unique(slots[::-1], return_index=True)
+    return used, len(slots) - 1 - places
+
+
+def unknown(resting: Array, slots: int, classes: int) -> Array:
+    """Return posteriors ``(S, T, K, L)`` of samples of which nothing is known.
 
     ``resting`` ``(T, K)``: the share of all samples that lie in runs of each kind.
     """
     alike = np.repeat((resting / classes)[..., None], classes, axis=-1)
-    return np.broadcast_to(alike, (lag, *alike.shape))
+    return np.broadcast_to(alike, (slots, *alike.shape))
 
 
 def from_both_sides(prior: Array, after: Array, resting: Array) -> Array:

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from multipool.decode import chains, order
-from multipool.decode.chains import Array
+from multipool.decode.chains import Array, Ints
 from multipool.decode.order import AGREE, EVEN, FEWEST, LAGS, PAST, STRANGERS, Compared
 from multipool.ops.host import product
 
@@ -55,33 +55,35 @@ def compare(
 
 
 def predict(
-    emissions: Array, before: Array, stay: Array, begins: Array, lag: int
+    emissions: Array, before: Array, slots: Ints, stay: Array, begins: Array
 ) -> tuple[Array, Array]:
     """As :func:`chains.predict`."""
     if not available():
-        return chains.predict(emissions, before, stay, begins, lag)
-    return _call(emissions, before, stay, begins, lag, backwards=False)
+        return chains.predict(emissions, before, slots, stay, begins)
+    return _call(emissions, before, slots, stay, begins, backwards=False)
 
 
-def predict_back(emissions: Array, stay: Array, begins: Array, resting: Array, lag: int) -> Array:
+def predict_back(
+    emissions: Array, slots: Ints, stay: Array, begins: Array, resting: Array
+) -> Array:
     """Return what the samples after say about each one, as far as the batch goes ``(B, T, K, L)``.
 
-    Of the last ``lag`` samples that is what is known of any, ``resting`` ``(T, K)``.
+    Of those that none follows that is what is known of any, ``resting`` ``(T, K)``.
     """
-    nothing = chains.unknown(resting, lag, emissions.shape[2])
+    nothing = chains.unknown(resting, int(slots.max()) + 1, emissions.shape[2])
     if available():
-        after = _call(emissions, nothing, stay, begins, lag, backwards=True)[0]
+        after = _call(emissions, nothing, slots, stay, begins, backwards=True)[0]
     else:
-        after = chains.predict(emissions[::-1], nothing, stay, begins, lag)[0][::-1]
-    after[-lag:] = nothing[: len(after)]
+        after = chains.predict(emissions[::-1], nothing, slots[::-1], stay, begins)[0][::-1]
+    after[chains.last_in_slots(slots)[1]] = nothing[0]
     return after
 
 
 def _call(
-    emissions: Array, before: Array, stay: Array, begins: Array, lag: int, backwards: bool
+    emissions: Array, before: Array, slots: Ints, stay: Array, begins: Array, backwards: bool
 ) -> tuple[Array, Array]:
     prior = np.empty((len(emissions), *before.shape[1:]))
     sums = np.empty(prior.shape[:3])
     emissions, before = np.ascontiguousarray(emissions), np.ascontiguousarray(before)
-    _chains.predict(emissions, before, stay, begins, lag, backwards, prior, sums)
+    _chains.predict(emissions, before, slots, stay, begins, backwards, prior, sums)
     return prior, sums

@@ -11,15 +11,13 @@ from torch import Tensor
 from multipool.core import check_plain
 from multipool.decode.bank import TEMPERATURES, Belief
 from multipool.decode.bias import Said, without_bias
-from multipool.decode.chains import Array, from_both_sides
+from multipool.decode.chains import Array, from_both_sides, last_in_slots
 from multipool.decode.compiled import compare, predict, predict_back
 from multipool.decode.order import (
     LAGS,
     LONG,
     PAST,
-    choose_lag,
     discounted,
-    near_of,
     products,
     running_mean,
 )
@@ -161,14 +159,16 @@ def advance(
     state, before = _order(state, plain, window, said), state
     filtered, evidence = before.started(state.lag)
     begins = begin_shares(before.begun)
-    prior, found = predict(emissions, filtered[LAGS - state.lag :], STAYS, begins, state.lag)
+    slots = state.slots(len(plain), said)
+    prior, found = predict(emissions, filtered, slots, STAYS, begins)
     gained = np.add.reduce(found, axis=2)  # (B, T)
-    last = prior[-LAGS:] * emissions[-LAGS:, :, None]
-    last /= gained[-LAGS:, :, None, None]
+    used, last = last_in_slots(slots)
+    filtered = filtered.copy()
+    filtered[used] = prior[last] * emissions[last, :, None] / gained[last, :, None, None]
     begun = discounted(before.begun, beginnings(found / gained[..., None]), MEMORY)
     if state.shows_order:
         resting = resting_shares(begins)
-        after = predict_back(emissions, STAYS, begins, resting, state.lag)
+        after = predict_back(emissions, slots, STAYS, begins, resting)
         joint = from_both_sides(prior, after, resting) * emissions  # (B, T, L)
         gained = np.add.reduce(joint, axis=2)
     evidence = discounted(evidence, np.log(gained * plain.shape[1]), window)
@@ -179,8 +179,8 @@ def advance(
     highest = np.exp(answer.max(axis=1))
     confidence = np.concatenate([before.confidence, highest])[-window:]
     return answer, state.changed(
-        recent=np.concatenate([before.recent[len(last) :], emissions[-LAGS:]]),
-        filtered=np.concatenate([filtered[len(last) :], last]),
+        recent=np.concatenate([before.recent, emissions])[-LAGS:],
+        filtered=filtered,
         begun=begun,
         evidence=evidence,
         sureness=sure,
@@ -207,17 +207,13 @@ def _order(state: State, plain: Array, window: int, said: Said | None) -> State:
     same = products(plain, state.past)
     found = compare(plain, same, state.marginal, shares, state.seen, window)
     marginal_evidence = discounted(state.marginal_evidence, np.log(found.match), window)
-    agreement = discounted(state.agreement, np.log(found.agreements), window)
-    if said is not None:
-        near = near_of(found.agreements, plain.shape[1])
-        state = state.held_against(said, plain, near, same.diagonal(PAST))
+    state = state.compared(plain, found.agreements, said, window)
     return state.changed(
         marginal=shares[-1, 0] * state.marginal + product(shares[-1:, 1:], plain)[0],
         marginal_evidence=marginal_evidence,
-        agreement=agreement,
         order=discounted(state.order, found.terms, LONG),
         past=np.concatenate([state.past, plain])[-PAST:],
-        lag=choose_lag(state.lag, agreement, float(marginal_evidence)),
+        lag=state.next_lag(float(marginal_evidence)),
     )
 
 

@@ -12,6 +12,7 @@ from multipool.decode.chains import Array
 from multipool.ops.host import product
 
 LAGS = 8  # the chains have one of the lags 1 to 8: up to so many cameras may take turns
+LINKED = 0  # or, in place of a lag: a sample follows the last one of its domain
 PAST = 48  # samples that are remembered
 STRANGERS = 32  # the oldest of them: what a sample has in common with these is no order
 FEWEST = 8  # strangers without which neighbours are not judged, while a stream is young
@@ -43,14 +44,12 @@ def _beside(same: Array, first: int, count: int) -> Array:
     return np.ndarray((len(same), count), same.dtype, same, first * column, (row + column, column))
 
 
-def agreements(same: Array, classes: int) -> Array:
-    """Return L times the evidence of chains that remember one sample, for each lag, ``(B, K)``."""
-    return AGREE * classes * _near(same) + (1 - AGREE)
+def agreements(near: Array, classes: int) -> Array:
+    """Return L times the evidence of chains that remember one sample, for each lag, ``(B, R)``.
 
-
-def near_of(agreements: Array, classes: int) -> Array:
-    """Return e_t . e_(t-k), of which :func:`agreements` were made."""
-    return (agreements - (1 - AGREE)) / (AGREE * classes)
+    ``near``: e_t . e_s, s being the sample that t follows.
+    """
+    return AGREE * classes * near + (1 - AGREE)
 
 
 def unlike_strangers(same: Array, seen: int) -> tuple[Array, Array]:
@@ -100,7 +99,7 @@ def compare(
     """Compare samples with those before them; ``same`` are their :func:`products`."""
     return Compared(
         foretold(emissions, same, marginal, shares, window),
-        agreements(same, emissions.shape[1]),
+        agreements(_near(same), emissions.shape[1]),
         order_terms(*unlike_strangers(same, seen)),
     )
 
@@ -163,11 +162,14 @@ def foretold(emissions: Array, same: Array, marginal: Array, shares: Array, wind
 
 
 def choose_lag(lag: int, agreement: Array, marginal: float) -> int:
-    """Return the lag that agrees best if it is far ahead of the present one and of no order."""
+    """Return the lag that agrees best if it is far ahead of the present one and of no order.
+
+    ``agreement`` ``(R + 1,)``: of each lag, and of samples linked by their domain.
+    """
     best = int(agreement.argmax())
     lead = max(_LEAD, _LEAD_SHARE * agreement[best])
     ahead = agreement[best] > max(agreement[lag - 1], marginal, 0.0) + lead
-    return best + 1 if ahead else lag
+    return (best + 1) % (LAGS + 1) if ahead else lag  # LINKED comes last
 
 
 def discounted(total: Array, terms: Array, window: int) -> Array:

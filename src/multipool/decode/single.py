@@ -14,11 +14,8 @@ from multipool.decode.bias import Said, without_bias
 from multipool.decode.chains import Array, from_both_sides
 from multipool.decode.compiled import compare, predict
 from multipool.decode.order import (
-    LAGS,
     LONG,
-    choose_lag,
     discounted,
-    near_of,
     newest_share,
 )
 from multipool.decode.runs import MEMORY, STAYS, begin_shares, beginnings, resting_shares
@@ -45,10 +42,11 @@ def advance_one(
     state, before = _order(state, emissions[:1], window, said), state
     filtered, evidence = before.started(state.lag)
     begins = begin_shares(before.begun)
-    prior, found = predict(emissions[None], filtered[LAGS - state.lag :], STAYS, begins, state.lag)
+    slots = state.slots(1, said)
+    prior, found = predict(emissions[None], filtered, slots, STAYS, begins)
     gained = np.add.reduce(found[0], axis=1)  # (T,)
-    last = prior[0] * emissions[:, None]
-    last /= gained[:, None, None]
+    filtered = filtered.copy()
+    filtered[slots[0]] = prior[0] * emissions[:, None] / gained[:, None, None]
     begun = discounted(before.begun, beginnings(found / gained[:, None]), MEMORY)
     if state.shows_order:
         resting = resting_shares(begins)
@@ -63,7 +61,7 @@ def advance_one(
     highest = np.exp(answer.max(keepdims=True))
     return answer[None], state.changed(
         recent=np.concatenate([before.recent[1:], emissions[None]]),
-        filtered=np.concatenate([filtered[1:], last[None]]),
+        filtered=filtered,
         begun=begun,
         evidence=evidence,
         sureness=sure,
@@ -75,21 +73,16 @@ def advance_one(
 def _order(state: State, plain: Array, window: int, said: Said | None) -> State:
     """Return the state with what does not depend on the chains; ``plain`` ``(1, L)``."""
     past = np.concatenate([state.past, plain])
-    same = product(plain, past.T)
-    found = compare(plain, same, state.marginal, _BEFORE, state.seen, window)
+    found = compare(plain, product(plain, past.T), state.marginal, _BEFORE, state.seen, window)
     marginal_evidence = discounted(state.marginal_evidence, np.log(found.match), window)
-    agreement = discounted(state.agreement, np.log(found.agreements), window)
-    if said is not None:
-        near = near_of(found.agreements, plain.shape[1])
-        state = state.held_against(said, plain, near, same[:, -1])
+    state = state.compared(plain, found.agreements, said, window)
     share = newest_share(state.seen, window)
     return state.changed(
         marginal=(1 - share) * state.marginal + share * plain[0],
         marginal_evidence=marginal_evidence,
-        agreement=agreement,
         order=discounted(state.order, found.terms, LONG),
         past=past[1:],
-        lag=choose_lag(state.lag, agreement, float(marginal_evidence)),
+        lag=state.next_lag(float(marginal_evidence)),
     )
 
 

@@ -1,50 +1,50 @@
-"""Whether neighbours agree more than their domain explains, where domains are known.
+"""Whether samples agree with those before them in their domain, where domains are known.
 
 Strangers some dozens of samples back tell runs from a bias (``order.py``), unless the runs are
 longer than that: then strangers are of the same run. Who knows domains can compare with all that
 was said of a sample's domain instead, however long its runs are. Where classes come in random
-order neighbours agree as much as that does, whatever the model favours there.
+order samples agree with each other as much as with that, whatever the model favours there.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multipool.decode.bias import Said, favoured
-from multipool.decode.chains import Array, normalised
-from multipool.decode.order import beyond, order_terms
+from multipool.decode.chains import Array, Ints, normalised
+from multipool.decode.order import beyond
 
 _KNOWN = 128.0  # samples of a domain before which what was said of it says nothing
 _MUCH = 0.25  # of what samples of one class would agree: a domain that drifts comes to half of it
 
 
-def within_terms(
-    plain: Array, near: Array, own: Array, domains: NDArray[np.int64], said: Said
-) -> Array:
-    """Return what :func:`order.order_terms` does, of samples and what is said of their domains.
+def followed(plain: Array, slots: Ints, last: Array) -> Array:
+    """Return the emission of the sample that each one follows, ``(B, L)``.
 
-    ``plain`` ``(B, L)``: emissions without the bias; ``near`` ``(B, R)`` and ``own`` ``(B,)``:
-    their products with neighbours and with themselves; ``domains`` ``(R + B,)``: of the samples
-    before, too. Neighbours of other domains say nothing, nor do domains of which little is known.
+    ``last`` ``(S, L)``: that of the last sample in each slot before these.
     """
-    lags = near.shape[1]
+    by_slot = np.argsort(slots, kind="stable")
+    before = np.full(len(slots), -1)
+    before[by_slot[1:]] = np.where(slots[by_slot[1:]] == slots[by_slot[:-1]], by_slot[:-1], -1)
+    return np.where((before < 0)[:, None], last[slots], plain[before])
+
+
+def within_terms(plain: Array, near: Array, said: Said) -> Array:
+    """Return what is summed ``(B, 3)``: how much more samples agree than their domain explains.
+
+    That, its square, and how much more they agree with themselves. ``plain`` ``(B, L)``: emissions
+    without the bias; ``near`` ``(B,)``: their products with those that they follow. Domains of
+    which little is known say nothing.
+    """
     means = normalised((said.sums + 1e-9) / favoured(said.sums))  # (D, L)
     far = np.add.reduce(plain * means[said.domains], axis=1)
-    known = said.sums.sum(axis=1)[said.domains] >= _KNOWN
-    same = np.stack(
-        [domains[lags:] == domains[lags - lag : len(domains) - lag] for lag in range(1, lags + 1)],
-        axis=1,
-    )
-    same &= known[:, None]
-    return order_terms(
-        np.where(same, near - far[:, None], 0.0), np.where(same.any(axis=1), own - far, 0.0)
-    )
+    more, most = near - far, np.add.reduce(plain * plain, axis=1) - far
+    terms = np.stack([more, more * more, most], axis=1)
+    terms[said.sums.sum(axis=1)[said.domains] < _KNOWN] = 0.0
+    return terms
 
 
-def is_within(order: Array) -> bool:
-    """Tell whether neighbours of one domain agree beyond chance, and much."""
-    return any(
-        more > beyond(squares) and more > _MUCH * most
-        for more, squares, most in order[:3].T.tolist()
-    )
+def is_within(found: Array) -> bool:
+    """Tell whether samples agree with those of their domain beyond chance, and much."""
+    more, squares, most = found.tolist()
+    return bool(more > beyond(squares) and more > _MUCH * most)
