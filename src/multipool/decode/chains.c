@@ -60,9 +60,9 @@ ALWAYS void later_step(const Bank *k, int64_t from, int64_t t, int64_t heat)
     for (int64_t kind = 0; kind < k->kinds; kind++) {
         const double *past = k->prior + (then + kind) * wide;
         double *restrict prior = k->prior + (place + kind) * wide;
-        double rho = k->stay[kind], new = k->begins[heat * k->kinds + kind] * end;
+        double share = k->stay[kind] / total, new = k->begins[heat * k->kinds + kind] * end;
         for (int64_t y = 0; y < wide; y++)
-            prior[y] = (past[y] * seen[y]) / total * rho + new;
+            prior[y] = (past[y] * seen[y]) * share + new;
     }
 }
 

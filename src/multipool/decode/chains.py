@@ -31,17 +31,17 @@ def predict(
     size, _, classes = emissions.shape
     prior = np.empty((size, *before.shape[1:]))
     sums = np.empty(prior.shape[:3])
-    posteriors, lying = dict(enumerate(before)), dict(enumerate(np.add.reduce(before, axis=3)))
+    one = np.ones((before.shape[1], 1))
+    lying = np.add.reduce(before, axis=3)
+    seen = {slot: (joint, lying[slot], one) for slot, joint in enumerate(before)}
     for t, slot in enumerate(slots.tolist()):
-        now = prior[t]  # (T, K, L)
-        ending = np.add.reduce(lying[slot] * (1 - stay), axis=1)  # (T,)
-        np.multiply(posteriors[slot], stay[:, None], out=now)
+        joint, found, total = seen[slot]  # their division is left to the next step
+        ending = np.add.reduce(found / total * (1 - stay), axis=1)  # (T,)
+        now = np.multiply(joint, (stay / total)[..., None], out=prior[t])  # (T, K, L)
         now += (begins * (ending / classes)[:, None])[..., None]
-        posterior = now * emissions[t, :, None]
-        found = np.add.reduce(posterior, axis=2, out=sums[t])
-        total = np.add.reduce(found, axis=1)[:, None]
-        posteriors[slot] = posterior / total[..., None]
-        lying[slot] = found / total
+        joint = now * emissions[t, :, None]
+        found = np.add.reduce(joint, axis=2, out=sums[t])
+        seen[slot] = joint, found, np.add.reduce(found, axis=1)[:, None]
     return prior, sums
 
 
