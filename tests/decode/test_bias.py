@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from multipool.decode import Said, SequenceDecoder
-from multipool.decode.bank import TEMPERATURES
+from multipool.decode.belief import TEMPERATURES
 from multipool.decode.bias import favoured, without_bias
 from multipool.decode.decoder import advance
 from multipool.decode.single import advance_one

@@ -76,6 +76,14 @@ def test_a_lag_must_be_ahead_by_half_of_what_it_has_where_all_agree():
     assert choose_lag(1, agreement, 0.0) == 3
 
 
+def test_a_multiple_of_the_right_lag_is_left_again():
+    agreement = np.zeros(LAGS + 1)
+    agreement[[2, 5]] = 120.0, 100.0  # three cameras take turns; lag 6 was first by luck
+    assert choose_lag(6, agreement, 0.0) == 3
+    agreement[[2, 5]] = 100.0, 120.0
+    assert choose_lag(3, agreement, 0.0) == 3
+
+
 def test_samples_linked_by_their_domain_are_one_lag_more():
     agreement = np.zeros(LAGS + 1)
     agreement[LAGS] = 40.0

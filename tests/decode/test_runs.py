@@ -8,13 +8,14 @@ from multipool.decode import SequenceDecoder
 from multipool.decode.runs import KINDS, STAYS, begin_shares, beginnings, resting_shares
 
 
-def test_nothing_known_means_that_all_kinds_begin_alike():
-    np.testing.assert_allclose(begin_shares(np.zeros((2, KINDS))), 1 / KINDS)
+def test_nothing_known_means_few_runs_of_one_sample_and_many_long_ones():
+    shares = begin_shares(np.zeros((2, KINDS)))
+    np.testing.assert_allclose(shares, [[0.05, 0.15, 0.4, 0.4]] * 2)
 
 
-def test_shares_are_those_of_the_runs_counted_and_of_eight_that_were_not():
+def test_shares_are_those_of_the_runs_counted_and_of_sixteen_that_were_not():
     counted = np.array([0.0, 12.0, 0.0, 20.0])
-    np.testing.assert_allclose(begin_shares(counted), [0.05, 0.35, 0.05, 0.55])
+    np.testing.assert_allclose(begin_shares(counted), np.array([0.8, 14.4, 6.4, 26.4]) / 48)
 
 
 def test_long_runs_hold_more_samples_than_begin_them():
@@ -50,7 +51,7 @@ def test_short_and_long_runs_are_known_by_their_beginnings(logits_of):
     short = learned(np.tile([1, 2], 800), logits_of)
     both = learned(np.tile([1, 1, 1, 1, 60], 40), logits_of)
     long = learned(np.full(40, 60), logits_of)
-    assert short[0] > both[0] > long[0] + 0.1
+    assert short[0] > both[0] > 2 * long[0]
     assert short[3] + 0.2 < both[3] < long[3]
-    assert short[:2].sum() > 0.8
+    assert short[:2].sum() > 0.6
     assert long[3] > 0.5

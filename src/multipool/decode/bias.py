@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from multipool.decode.bank import TEMPERATURES
+from multipool.decode.belief import TEMPERATURES
 from multipool.decode.chains import Array
 
-_POWERS = -1 / np.array(TEMPERATURES)[:, None]  # (T, 1)
+_POWERS = -1 / TEMPERATURES[:, None]  # (T, 1)
 _EVEN = 200.0  # samples' worth of the belief that no class is favoured
 _MOST = 3.0  # times that a class may be said more or less often; a domain may show only one
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from multipool.core import check_plain
-from multipool.decode.bank import TEMPERATURES, Belief
+from multipool.decode.belief import TEMPERATURES, Belief, believed
 from multipool.decode.bias import Said, without_bias
 from multipool.decode.chains import Array, from_both_sides, last_in_slots
 from multipool.decode.compiled import compare, predict, predict_back
@@ -29,8 +29,6 @@ from multipool.ops.host import product
 
 _FLOOR = -80.0  # of log posteriors: exp of it is still a normal float32
 _PIECE = 512  # samples decoded at once, which bounds the space
-_HEATS = np.array(TEMPERATURES)[:, None]  # (T, 1)
-_TINY = np.finfo(float).tiny
 
 
 class SequenceDecoder:
@@ -150,7 +148,7 @@ def advance(
     given: Array = logits - logits.max(axis=1, keepdims=True)
     totals = sums(given)
     sure = discounted(state.sureness, sureness(totals), window)
-    emissions = given[:, None] / (_HEATS / choose_factor(sure))  # (B, T, L)
+    emissions = given[:, None] / (TEMPERATURES[:, None] / choose_factor(sure))  # (B, T, L)
     np.exp(emissions, out=emissions)
     emissions /= np.add.reduce(emissions, axis=-1, keepdims=True)
     if said is not None:
@@ -187,18 +185,6 @@ def advance(
         confidence=confidence,
         seen=before.seen + len(plain),
     )
-
-
-def believed(joint: Array, gained: Array, belief: Belief, plain: Array) -> Array:
-    """Return log posteriors ``(B, L)`` of the chains, as far as they are believed.
-
-    ``joint`` ``(B, T, L)``, which is used up, adds up to ``gained`` ``(B, T)``; ``plain``
-    ``(B, L)``: log posteriors of the samples alone.
-    """
-    joint /= gained[..., None]
-    posterior = np.einsum("t,btl->bl", belief.weights, joint)
-    posterior += (1 - belief.gate) * np.exp(plain)
-    return np.asarray(np.log(np.maximum(posterior, _TINY)))
 
 
 def _order(state: State, plain: Array, window: int, said: Said | None) -> State:

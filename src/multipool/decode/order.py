@@ -167,9 +167,12 @@ def choose_lag(lag: int, agreement: Array, marginal: float) -> int:
     ``agreement`` ``(R + 1,)``: of each lag, and of samples linked by their domain.
     """
     best = int(agreement.argmax())
-    lead = max(_LEAD, _LEAD_SHARE * agreement[best])
+    # A multiple of the right lag agrees as much as that: back to a shorter one is easier.
+    shorter = 0 < best + 1 < lag
+    lead = _LEAD if shorter else max(_LEAD, _LEAD_SHARE * agreement[best])
+    # Of samples linked by their domain the agreement comes last, and so does place -1.
     ahead = agreement[best] > max(agreement[lag - 1], marginal, 0.0) + lead
-    return (best + 1) % (LAGS + 1) if ahead else lag  # LINKED comes last
+    return (best + 1) % (LAGS + 1) if ahead else lag
 
 
 def discounted(total: Array, terms: Array, window: int) -> Array:

@@ -13,10 +13,12 @@ import numpy as np
 
 from multipool.decode.chains import Array
 
-STAYS = np.array([0.0, 0.5, 0.85, 0.98])  # (K,) stay probability in a run of each kind
+STAYS = np.array([0.0, 0.5, 0.9, 0.98])  # (K,) stay probability in a run of each kind
 KINDS = len(STAYS)
 MEMORY = 2048  # samples over which beginnings are counted
-_ALIKE = 8.0  # runs' worth of the belief that all kinds begin alike
+_BELIEVED = np.array([0.05, 0.15, 0.4, 0.4])  # (K,) shares of the kinds before any were counted:
+# a wrong answer looks like a run of one sample, so these are not believed easily
+_WORTH = 16.0  # runs that this belief is worth
 
 
 def beginnings(lying: Array) -> Array:
@@ -27,7 +29,7 @@ def beginnings(lying: Array) -> Array:
 def begin_shares(begun: Array) -> Array:
     """Return the share of each kind among the runs that begin, of those that did ``(..., K)``."""
     total = np.add.reduce(begun, axis=-1, keepdims=True)
-    return np.asarray((begun + _ALIKE / KINDS) / (total + _ALIKE))
+    return np.asarray((begun + _WORTH * _BELIEVED) / (total + _WORTH))
 
 
 def resting_shares(begins: Array) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multipool.decode.bank import TEMPERATURES, Belief
+from multipool.decode.belief import TEMPERATURES, believed
 from multipool.decode.bias import Said, without_bias
 from multipool.decode.chains import Array, from_both_sides
 from multipool.decode.compiled import compare, predict
@@ -23,9 +23,7 @@ from multipool.decode.sharpen import choose_factor, sums, sureness
 from multipool.decode.state import State
 from multipool.ops.host import product
 
-_HEATS = np.array(TEMPERATURES)[:, None]  # (T, 1)
 _BEFORE = np.array([[1.0, 0.0], [1.0, 0.0]])  # shares before a sample alone: it has none itself
-_TINY = np.finfo(float).tiny
 
 
 def advance_one(
@@ -35,7 +33,7 @@ def advance_one(
     given: Array = logits[0] - logits[0].max()  # (L,)
     totals = sums(given[None])  # (1, S)
     sure = discounted(state.sureness, sureness(totals), window)
-    emissions = np.exp(given / (_HEATS / choose_factor(sure)))  # (T, L)
+    emissions = np.exp(given / (TEMPERATURES[:, None] / choose_factor(sure)))  # (T, L)
     emissions /= emissions.sum(axis=-1, keepdims=True)
     if said is not None:
         emissions = without_bias(emissions[None], said)[0]
@@ -57,7 +55,7 @@ def advance_one(
     belief = state.belief(evidence)
     answer: Array = given - np.log(totals[0, :1])
     if belief.weights.any():
-        answer = _believed(joint, gained, belief, answer)
+        answer = believed(joint[None], gained[None], belief, answer[None])[0]
     highest = np.exp(answer.max(keepdims=True))
     return answer[None], state.changed(
         recent=np.concatenate([before.recent[1:], emissions[None]]),
@@ -84,11 +82,3 @@ def _order(state: State, plain: Array, window: int, said: Said | None) -> State:
         past=past[1:],
         lag=state.next_lag(float(marginal_evidence)),
     )
-
-
-def _believed(joint: Array, gained: Array, belief: Belief, plain: Array) -> Array:
-    """Return the log posterior ``(L,)``; ``plain`` is that of the sample alone."""
-    joint /= gained[:, None]
-    posterior = np.einsum("t,btl->bl", belief.weights, joint[None])[0]
-    posterior += (1 - belief.gate) * np.exp(plain)
-    return np.asarray(np.log(np.maximum(posterior, _TINY)))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from multipool.core import brief, check_plain
-from multipool.decode.bank import HEATS, Belief, believe
+from multipool.decode.belief import HEATS, Belief, believe
 from multipool.decode.bias import Said
 from multipool.decode.chains import Array, Ints, last_in_slots, unknown
 from multipool.decode.order import (
@@ -30,7 +30,7 @@ from multipool.decode.within import followed, is_within, within_terms
 
 _MOST_SEEN = 2**53
 _DOMAINS = 16  # more than so many share their places
-_OLDER_CHAINS = 11  # of states saved when each chain had one stay probability
+_OLDER_CHAINS, _OLDER_GATING = 11, 7  # of states saved when each chain had one stay probability
 _SHARES = (
     "recent",
     "past",
@@ -86,7 +86,11 @@ class State:
         return is_shown(self.order) or is_within(self.within)
 
     def next_lag(self, marginal_evidence: float) -> int:
-        """Return the lag that agrees best; where order was shown within domains alone, no lag."""
+        """Return the lag that agrees best.
+
+        Where order was shown within domains alone, samples are linked by them at once: whatever
+        lags agree by is a bias then.
+        """
         if is_within(self.within) and not is_shown(self.order):
             return LINKED
         return choose_lag(self.lag, self.agreement, marginal_evidence)
@@ -202,7 +206,7 @@ def _of_older(state: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> Mappi
     evidence = state.get("evidence")
     if not isinstance(evidence, Tensor) or evidence.shape != (_OLDER_CHAINS,):
         return state  # damaged, as will be said
-    kept = evidence.new_full(fresh["evidence"].shape, float(evidence.max()))
+    kept = evidence.new_full(fresh["evidence"].shape, float(evidence[:_OLDER_GATING].max()))
     new = {
         name: fresh[name] for name in ("filtered", "begun", "agreement", "within", "last", "lag")
     }

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multipool.decode.bank import HEATS, believe
+from multipool.decode.belief import HEATS, believe
 
 
 def test_before_any_evidence_the_gate_has_its_prior_and_is_closed():
@@ -23,10 +23,10 @@ def test_a_higher_temperature_must_be_ahead_by_as_much_as_it_is_higher():
     def ahead(lead):
         return believe(np.array([40.0, 40.0 + lead, 40.0]), 0.0).weights
 
-    assert ahead(5.0)[0] > 0.99
-    assert ahead(15.0)[0] == pytest.approx(ahead(15.0)[1])
-    assert ahead(25.0)[1] > 0.99
-    third = believe(np.array([40.0, 40.0, 70.0]), 0.0)  # twice as far, twice as much
+    assert ahead(2.0)[0] > 0.99
+    assert ahead(7.5)[0] == pytest.approx(ahead(7.5)[1])
+    assert ahead(15.0)[1] > 0.99
+    third = believe(np.array([40.0, 40.0, 55.0]), 0.0)  # twice as far, twice as much
     assert third.weights[2] == pytest.approx(third.weights[0])
     assert third.weights.sum() == pytest.approx(third.gate)
 

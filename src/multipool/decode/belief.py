@@ -8,13 +8,15 @@ import numpy as np
 
 from multipool.decode.chains import Array
 
-TEMPERATURES = (1.0, 1.5, 2.0)  # a network is surer than right: higher ones take it less literally
+TEMPERATURES = np.array([1.0, 1.5, 2.0])  # (T,) a network is surer than right: higher ones take
+# it less literally
 HEATS = len(TEMPERATURES)
 
 _NULL_PRIOR = 0.7
 _OPEN = 0.5  # more than the chains have before any evidence
-_STEP = 15.0  # nats by which each higher temperature must be ahead: where order is weak, those
-# that hardly say anything are the least wrong
+_STEP = 7.5  # nats by which each higher temperature must be ahead: where order is weak, those that
+# hardly say anything are the least wrong
+_TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)
@@ -47,3 +49,15 @@ def believe(evidence: Array, marginal: float, shown: bool = True) -> Belief:
         weights = np.exp(ahead - ahead.max())
         weights *= gate / weights.sum()
     return Belief(gate, weights)
+
+
+def believed(joint: Array, gained: Array, belief: Belief, plain: Array) -> Array:
+    """Return log posteriors ``(B, L)`` of the chains, as far as they are believed.
+
+    ``joint`` ``(B, T, L)``, which is used up, adds up to ``gained`` ``(B, T)``; ``plain``
+    ``(B, L)``: log posteriors of the samples alone.
+    """
+    joint /= gained[..., None]
+    posterior = np.einsum("t,btl->bl", belief.weights, joint)
+    posterior += (1 - belief.gate) * np.exp(plain)
+    return np.asarray(np.log(np.maximum(posterior, _TINY)))
