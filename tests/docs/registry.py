@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import ablations
+import decoded
 import distinct
 import domains
 import explorations
@@ -199,6 +200,7 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         for name in ("CIFAR-10-C", "CIFAR-100-C")
     },
     ("docs/multipool.md", "Few classes", "classes shown | draws of classes"): few.shown,
+    ("docs/notebook/decoder.md", "Runs of several kinds", "stream | domains"): decoded.streams,
     (RESULTS, "Every method", "method | CIFAR-10-C"): streams.every_method,
     (RESULTS, _ABLATIONS, "table 2, against PeTTA (56.84) | ours"): ablations.table2,
     (RESULTS, _ABLATIONS, "table 3, against threshold 0.3 (53.90) | ours"): ablations.table3,
@@ -258,6 +260,9 @@ WITHOUT_ROWS: dict[Key, str] = {
     ),
     ("docs/start/your-model.md", "Source models without BatchNorm", " | CIFAR-10"): (
         "errors of files of weights that are not kept; the commands that train them are above it"
+    ),
+    ("docs/notebook/decoder.md", "Speed", " | 10 classes"): (
+        "times of one machine, as the page says; no errors"
     ),
     ("docs/notebook/decoder.md", "The first images", "ten classes | source"): _UNKEPT,
     ("docs/notebook/decoder.md", "Exploration", "stream | method"): (

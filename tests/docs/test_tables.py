@@ -7,10 +7,10 @@ from math import isnan
 import pytest
 from pages import numbers, tables
 from registry import PAGES_WITHOUT_ROWS, TABLES, WITHOUT_ROWS
+from renew import SLACK, renewed
 from rows import ROOT
 
 FOUND = {table.key: table for table in tables()}
-SLACK = 0.0006  # rows are kept with four places, and means of them are taken again
 
 
 def test_no_two_tables_have_the_same_key_where_it_matters():
@@ -61,3 +61,10 @@ def test_a_wrong_digit_is_seen():
     assert _same("38.4 ± 0.3", [38.41, 0.298])
     assert not _same("38.5 ± 0.3", [38.41, 0.298])
     assert not _same("38.4", [38.41, 0.298])
+
+
+def test_a_cell_is_renewed_where_it_is_wrong_and_keeps_its_words():
+    assert renewed(" **26.3, 6.5** (2) ", [26.31, 3.49, 2]) == " **26.3, 3.5** (2) "
+    assert renewed(" -0.35 ± 0.20 ", [0.254, 0.2]) == " +0.25 ± 0.20 "
+    assert renewed(" – ", None) == " – "
+    assert renewed(" 41.3 ", [41.35]) == " 41.3 "  # a half may be rounded either way
