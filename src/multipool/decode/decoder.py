@@ -22,9 +22,10 @@ from multipool.decode.order import (
     running_mean,
 )
 from multipool.decode.runs import MEMORY, STAYS, begin_shares, beginnings, resting_shares
+from multipool.decode.saved import read
 from multipool.decode.sharpen import choose_factor, sums, sureness
 from multipool.decode.single import advance_one
-from multipool.decode.state import State, read
+from multipool.decode.state import State
 from multipool.ops.host import product
 
 _FLOOR = -80.0  # of log posteriors: exp of it is still a normal float32
