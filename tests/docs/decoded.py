@@ -12,7 +12,7 @@ _TEN, _HUNDRED = ("cifar10", "wrn16-2"), ("cifar100", "wrn16-2")
 _GROUPNORM, _VIT = "wrn28-1-gn with BatchNorm put in", "vit-tiny-32 with BatchNorm put in"
 _OWN = "wrn16-2, statistics of each domain"
 _FIVE, _EIGHT_HUNDRED = "gamma 0.1, domains of 2000", "gamma 0.1, domains of 800"
-_HARD = "four made-up, hard"
+_HARD, _MILD_DOMAINS = "four made-up, hard", "four extra, severities 5 and 3"
 
 # A stream by its line: dataset, model, order and, where that is not enough, domains.
 _TOLD = {
@@ -41,6 +41,20 @@ _TOLD = {
     "C10, random order, domains of 800": (*_TEN, "random, domains of 800"),
     "C10, one class in each domain": (*_TEN, "random, one class in each domain"),
 }
+_MILD = {
+    "C10, mild domains of 1,000, gamma 0.01": (*_TEN, "runs, gamma 0.01, domains of 1000"),
+    "C10, mild domains of 1,000": (*_TEN, "runs, gamma 0.1, domains of 1000"),
+    "C10, mild domains of 1,000, gamma 1": (*_TEN, "runs, gamma 1.0, domains of 1000"),
+    "C10, GroupNorm with BatchNorm put in, mild domains of 600": (
+        *("cifar10", _GROUPNORM),
+        "runs, gamma 0.1, domains of 600",
+    ),
+    "C10, ViT with BatchNorm put in, mild domains of 600": (
+        *("cifar10", _VIT),
+        "runs, gamma 0.1, domains of 600",
+    ),
+    "C100, mild domains of 1,000, gamma 0.01": (*_HUNDRED, "runs, gamma 0.01, domains of 1000"),
+}
 _NOT_TOLD = {
     "C10, hard domains, each with images of its own": (
         *("cifar10", _OWN),
@@ -51,6 +65,10 @@ _NOT_TOLD = {
         *("runs, gamma 0.1, the same images", _HARD),
     ),
     "C10, source model, twelve domains of 800": (*_TEN, f"runs, {_EIGHT_HUNDRED}"),
+    "C10, ViT, twelve domains of 800, gamma 1": (
+        *("cifar10", "vit-tiny-32"),
+        "runs, gamma 1.0, domains of 800",
+    ),
     "C100, source model, twelve domains of 800": (*_HUNDRED, f"runs, {_EIGHT_HUNDRED}"),
     "C100, GroupNorm, twelve domains of 800": (
         *("cifar100", "wrn28-1-gn"),
@@ -62,13 +80,21 @@ _NOT_TOLD = {
 
 def streams() -> Cells:
     """Return errors undecoded, before and now: of single streams, and means of those in runs."""
+    rows = load("explore-26-decoder")
     found: Cells = {}
-    for told, chosen in (("yes", _TOLD), ("no", _NOT_TOLD)):
-        rows = [row for row in load("explore-26-decoder") if row["told_domains"] == told]
+    for told, mild, chosen in (
+        ("yes", False, _TOLD),
+        ("yes", True, _MILD),
+        ("no", False, _NOT_TOLD),
+    ):
+        of = [r for r in rows if (r["told_domains"], r["domains"] == _MILD_DOMAINS) == (told, mild)]
+        seeds = len({row["seed"] for row in of})
         for label, stream in chosen.items():
-            found[label] = _errors([row for row in rows if _is_of(row, stream)], count=1)
-        runs = [row for row in rows if not row["order"].startswith("random")]
-        found[f"mean of the {len(runs)} streams in runs"] = _errors(runs, count=len(runs))
+            found[label] = _errors([row for row in of if _is_of(row, stream)], count=seeds)
+        runs = [row for row in of if not row["order"].startswith("random")]
+        count = len(runs) // seeds
+        kept = f"{count} streams {'on mild domains' if mild else 'in runs'}"
+        found[f"mean of the {kept}"] = _errors(runs, count=count * seeds)
     return found
 
 
@@ -80,6 +106,6 @@ def _is_of(row: Row, stream: tuple[str, ...]) -> bool:
 
 def _errors(rows: list[Row], count: int) -> list[list[float] | None]:
     """Return no cell for what was told, then the mean errors of so many rows."""
-    assert len(rows) == count, "a stream is named so that it is one row"
+    assert len(rows) == count, "a stream is named so that it is one row of each seed"
     columns = ("undecoded", "before", "now")
     return [None, *([mean(float(row[column]) for row in rows)] for column in columns)]

@@ -115,6 +115,11 @@ TABLES: dict[Key, Callable[[], Expected]] = {
         "CIFAR-10-C with the paper's WRN-28-10, whole streams",
         "WRN-28-10, seed 0 | undecoded",
     ): streams.wide_every,
+    (
+        RESULTS,
+        "CIFAR-10-C with the paper's WRN-28-10, whole streams",
+        "WRN-28-10, seeds 0 to 2 | undecoded",
+    ): streams.wide_seeds,
     (RESULTS, _CHOICES, "bank | difference"): explorations.first,
     (RESULTS, _CHOICES, "bank | CIFAR-10-C"): explorations.third,
     (RESULTS, _CHOICES, "bank | RoTTA, CIFAR-10-C"): explorations.fourth,

@@ -158,7 +158,7 @@ def models() -> dict[str, Cells]:
 
 def gradual() -> dict[str, Cells]:
     """Undecoded errors where severity climbs and falls, in the order of the page's columns."""
-    names = "rmt tent eata roid multipool bn mecta tribe resitta+mcm+ rotta+mcm+ petta rotta neo"
+    names = "rmt multipool tent eata roid bn mecta tribe resitta+mcm+ rotta+mcm+ petta rotta neo"
     columns = [*names.split(), "source", "lame", "note"]
     found: dict[str, Cells] = {
         name: [None] * len(columns) for name in ("CIFAR-10-C", "CIFAR-100-C")

@@ -65,6 +65,7 @@ def wide_whole() -> dict[str, Cells]:
     return found
 
 
+WIDE_EVERY = "compare/wide-whole"
 # What the rows of the table of every method with WRN-28-10 are called; others by their own name.
 _WIDE = {
     **{"source": "source", "bn": "BN", "pl": "PL", "lame": "LAME, kNN", "rdumb": "RDumb"},
@@ -77,15 +78,34 @@ _WIDE = {
 def wide_every() -> dict[str, Cells]:
     """Undecoded and decoded errors of all methods there; some were run without a decoder only."""
     found: dict[str, Cells] = {}
-    for name in (WIDE, "compare/wide-whole"):
+    for name in (WIDE, WIDE_EVERY):
         for row in load(name):
-            label = _WIDE.get(row["method"], row["method"].upper())
-            if row["memory"] in ("mcm", "mcm+") and row["method"] != "multipool":
-                label += f" {row['memory']}"
+            if row["seed"] != "0":
+                continue
             undecoded = row.get("undecoded_error")
             decoded = [float(row["error"])] if undecoded else []
-            found[label] = [[float(undecoded or row["error"])], None, decoded]
+            found[_wide_label(row)] = [[float(undecoded or row["error"])], None, decoded]
     return found
+
+
+def wide_seeds() -> dict[str, Cells]:
+    """Undecoded and decoded errors, means of three seeds, and the decoded one of each seed."""
+    rows = [row for row in load(WIDE_EVERY) if row["seed"] in "012"]
+    found: dict[str, Cells] = {}
+    for label in {_wide_label(row) for row in rows if row["seed"] == "2"}:
+        mine = sorted((r for r in rows if _wide_label(r) == label), key=lambda r: int(r["seed"]))
+        assert len(mine) == 3
+        decoded = [float(row["error"]) for row in mine]
+        plain = [float(row["undecoded_error"]) for row in mine]
+        found[label] = [[sum(plain) / 3], [sum(decoded) / 3], decoded]
+    return found
+
+
+def _wide_label(row: dict[str, str]) -> str:
+    """Return what a row of these two is called in tables."""
+    label = _WIDE.get(row["method"], row["method"].upper())
+    own = row["memory"] not in ("mcm", "mcm+") or row["method"] == "multipool"
+    return label if own else f"{label} {row['memory']}"
 
 
 def by_corruption(name: str) -> dict[str, Cells]:
