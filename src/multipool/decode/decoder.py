@@ -149,11 +149,7 @@ def advance(
     given: Array = logits - logits.max(axis=1, keepdims=True)
     totals = sums(given)
     sure = discounted(state.sureness, sureness(totals), window)
-    emissions = given[:, None] / (TEMPERATURES[:, None] / choose_factor(sure))  # (B, T, L)
-    np.exp(emissions, out=emissions)
-    emissions /= np.add.reduce(emissions, axis=-1, keepdims=True)
-    if said is not None:
-        emissions = without_bias(emissions, said)
+    emissions = _emissions(given, choose_factor(sure), said)
     plain = np.ascontiguousarray(emissions[:, 0])
     state, before = _order(state, plain, window, said), state
     filtered, evidence = before.started(state.lag)
@@ -186,6 +182,14 @@ def advance(
         confidence=confidence,
         seen=before.seen + len(plain),
     )
+
+
+def _emissions(given: Array, factor: float, said: Said | None) -> Array:
+    """Return what the chains read of logits ``(B, L)``, at each temperature ``(B, T, L)``."""
+    emissions = given[:, None] / (TEMPERATURES[:, None] / factor)
+    np.exp(emissions, out=emissions)
+    emissions /= np.add.reduce(emissions, axis=-1, keepdims=True)
+    return emissions if said is None else without_bias(emissions, said)
 
 
 def _order(state: State, plain: Array, window: int, said: Said | None) -> State:
