@@ -100,6 +100,14 @@ def test_a_state_of_before_runs_had_kinds_goes_on_with_its_gate_open(logits):
     assert (labels == decoder(logits[:64]).argmax(dim=1)).float().mean() > 0.9
 
 
+def test_the_evidence_of_before_is_that_of_chains_that_took_the_model_literally(logits):
+    older = as_older(SequenceDecoder(6).state_dict())
+    older["evidence"] = torch.tensor([-5.0] * 6 + [3.0] + [90.0] * 4, dtype=torch.float64)
+    decoder = SequenceDecoder(6)
+    decoder.load_state_dict(older)
+    assert decoder.state_dict()["evidence"].tolist() == [3.0] * 3
+
+
 def test_a_damaged_state_of_before_is_told_what_is_missing(logits):
     older = as_older(SequenceDecoder(6).state_dict())
     older["evidence"] = older["evidence"][:5]
