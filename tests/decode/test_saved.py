@@ -45,7 +45,8 @@ def test_a_saved_state_does_not_follow_the_decoder(logits):
         ("evidence", lambda old: old[1:], "shape"),
         ("evidence", lambda old: old.float(), "float64"),
         ("filtered", lambda old: old * 2, "sum to 1"),
-        ("begun", lambda old: old - 1e9, "below 0"),
+        ("begun", lambda old: old - 1e9, "counts of 0"),
+        ("read", lambda old: old + 1e308, "counts of 0"),
         ("within", lambda old: old - 1e9, "below 0"),
         ("filtered", lambda old: torch.cat([old, old]), "slots"),
         ("filtered", lambda old: old[0], "shape"),
@@ -86,7 +87,7 @@ def as_older(state):
     }
 
 
-NEW = ("begun", "within", "last")
+NEW = ("begun", "within", "read", "last")
 
 
 def test_a_state_of_before_runs_had_kinds_goes_on_with_its_gate_open(logits):
@@ -106,6 +107,21 @@ def test_the_evidence_of_before_is_that_of_chains_that_took_the_model_literally(
     decoder = SequenceDecoder(6)
     decoder.load_state_dict(older)
     assert decoder.state_dict()["evidence"].tolist() == [3.0] * 3
+
+
+def test_chains_of_another_lag_than_one_begin_with_no_evidence(logits):
+    older = {**as_older(SequenceDecoder(6).state_dict()), "lag": torch.tensor(3)}
+    decoder = SequenceDecoder(6)
+    decoder.load_state_dict(older)
+    assert decoder.gate == 0.0
+    assert not decoder.state_dict()["evidence"].any()
+
+
+@pytest.mark.parametrize("name", ["evidence", "lag"])
+def test_a_state_of_before_that_is_no_plain_tensor_is_refused(name):
+    older = as_older(SequenceDecoder(6).state_dict())
+    with pytest.raises(ValueError, match="plain"):
+        SequenceDecoder(6).load_state_dict({**older, name: older[name].to("meta")})
 
 
 def test_a_damaged_state_of_before_is_told_what_is_missing(logits):

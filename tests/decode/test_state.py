@@ -10,7 +10,7 @@ from multipool.decode.order import LAGS, LINKED
 from multipool.decode.runs import STAYS, begin_shares, resting_shares
 from multipool.decode.state import DOMAINS, places
 
-SHOWN_WITHIN = np.array([30.0, 9.0, 60.0])
+SHOWN_WITHIN = np.array([[30.0, 9.0, 60.0], [30.0, 9.0, 60.0]])
 
 
 @pytest.fixture
@@ -27,10 +27,13 @@ def state():
 
 
 def test_order_that_is_shown_within_domains_alone_links_samples_by_them(state):
-    assert state.changed(within=SHOWN_WITHIN).next_lag(0.0) == LINKED
+    assert state.changed(within=SHOWN_WITHIN).next_lag(0.0, told=True) == LINKED
     both = state.changed(within=SHOWN_WITHIN, order=np.full((5, LAGS), 100.0))
-    assert both.next_lag(0.0) == 1  # neighbours agree as well: as before
-    assert state.next_lag(0.0) == 1
+    assert both.next_lag(0.0, told=True) == 1  # neighbours agree as well: as before
+    assert state.next_lag(0.0, told=True) == 1
+    linked = state.changed(lag=LINKED)
+    assert linked.next_lag(0.0, told=True) == LINKED
+    assert linked.next_lag(0.0, told=False) == 1
 
 
 def test_frequencies_are_no_rival_where_order_was_shown_within_domains(state):

@@ -32,6 +32,26 @@ class Said(NamedTuple):
         return Said(self.sums, self.domains[piece])
 
 
+def check_said(said: Said, size: int, classes: int) -> None:
+    """Refuse what is not said of domains, or not of so many samples and classes."""
+    sums, domains = said
+    if sums.ndim != 2 or sums.shape[1] != classes or not (np.isfinite(sums) & (sums >= 0)).all():
+        raise ValueError(
+            f"what was said of domains must be sums of probabilities of shape (D, {classes}), "
+            f"finite and not below 0, got an array of shape {sums.shape}"
+        )
+    if domains.dtype != np.int64 or domains.shape != (size,):
+        raise ValueError(
+            f"domains must be int64, one a sample of {size}, got {domains.dtype} of shape "
+            f"{domains.shape}"
+        )
+    if size and not 0 <= domains.min() <= domains.max() < len(sums):
+        raise ValueError(
+            f"domains must be rows of the sums, 0 to {len(sums) - 1}, got {domains.min()} to "
+            f"{domains.max()}"
+        )
+
+
 def without_bias(emissions: Array, said: Said) -> Array:
     """Return emissions ``(B, T, L)`` as of a model that favours no class of a sample's domain."""
     used, places = np.unique(said.domains, return_inverse=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from multipool.core import check_plain
 from multipool.decode.belief import TEMPERATURES, Belief, believed
-from multipool.decode.bias import Said, without_bias
+from multipool.decode.bias import Said, check_said, without_bias
 from multipool.decode.chains import Array, from_both_sides, last_in_slots
 from multipool.decode.compiled import compare, predict, predict_back
 from multipool.decode.order import (
@@ -129,6 +129,8 @@ class SequenceDecoder:
             raise ValueError(
                 "logits must be finite, got NaN or infinity; mask or drop those samples"
             )
+        if said is not None:
+            check_said(said, len(given), self.num_classes)
         step = advance_one if len(given) == 1 else advance
         for start in range(0, len(given), _PIECE):
             piece = slice(start, start + _PIECE)
@@ -204,7 +206,7 @@ def _order(state: State, plain: Array, window: int, said: Said | None) -> State:
         marginal_evidence=marginal_evidence,
         order=discounted(state.order, found.terms, LONG),
         past=np.concatenate([state.past, plain])[-PAST:],
-        lag=state.next_lag(float(marginal_evidence)),
+        lag=state.next_lag(float(marginal_evidence), said is not None),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from multipool.core import brief, check_plain
@@ -13,6 +14,7 @@ from multipool.decode.order import LAGS, LINKED
 from multipool.decode.state import DOMAINS, State
 
 _MOST_SEEN = 2**53
+_MOST_COUNTED = 2**16  # far more than is remembered
 _OLDER_CHAINS, _OLDER_GATING = 11, 7  # of states saved when each chain had one stay probability
 _SHARES = ("recent", "past", "filtered", "last", "marginal")  # rows that sum to 1
 
@@ -46,12 +48,18 @@ def read(state: Mapping[str, Tensor], classes: int, window: int) -> State:
 
 def _of_older(state: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """Return a state from when all runs were of one kind: chains begin anew, as sure of order."""
-    evidence = state.get("evidence")
-    if not isinstance(evidence, Tensor) or evidence.shape != (_OLDER_CHAINS,):
+    evidence, lag = state.get("evidence"), state.get("lag")
+    if not (isinstance(evidence, Tensor) and isinstance(lag, Tensor)):
         return state  # damaged, as will be said
-    kept = evidence.new_full(fresh["evidence"].shape, float(evidence[:_OLDER_GATING].max()))
+    if evidence.shape != (_OLDER_CHAINS,) or evidence.dtype != torch.float64 or lag.numel() != 1:
+        return state
+    for name, tensor in (("evidence", evidence), ("lag", lag)):
+        check_plain(f"the decoder's '{name}'", tensor)
+    sure = float(evidence[:_OLDER_GATING].max()) if int(lag) == 1 else 0.0  # of no lag but this
+    kept = evidence.new_full(fresh["evidence"].shape, sure)
     new = {
-        name: fresh[name] for name in ("filtered", "begun", "agreement", "within", "last", "lag")
+        name: fresh[name]
+        for name in ("filtered", "begun", "agreement", "within", "read", "last", "lag")
     }
     return {**state, **new, "evidence": kept}
 
@@ -75,10 +83,11 @@ def _check_values(name: str, array: Array) -> None:
         raise ValueError(f"the decoder's '{name}' must be finite, load an undamaged state")
     if name == "confidence" and ((array < 0) | (array > 1 + 1e-9)).any():
         raise ValueError("the decoder's 'confidence' must lie in [0, 1], load an undamaged state")
-    if (name == "order" and (array[[1, 4]] < 0).any()) or (name == "within" and array[1] < 0):
+    squares = array[[1, 4]] if name == "order" else array[:, 1] if name == "within" else None
+    if squares is not None and (squares < 0).any():
         raise ValueError(f"the decoder's '{name}' must have no squares below 0")
-    if name == "begun" and (array < 0).any():
-        raise ValueError("the decoder's 'begun' must have no counts below 0")
+    if name in ("begun", "read") and ((array < 0) | (array > _MOST_COUNTED)).any():
+        raise ValueError(f"the decoder's '{name}' must have counts of 0 to {_MOST_COUNTED:,}")
     if name not in _SHARES:
         return
     rows = array.sum(axis=(-2, -1) if name == "filtered" else -1)

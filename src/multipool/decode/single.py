@@ -80,5 +80,5 @@ def _order(state: State, plain: Array, window: int, said: Said | None) -> State:
         marginal_evidence=marginal_evidence,
         order=discounted(state.order, found.terms, LONG),
         past=past[1:],
-        lag=state.next_lag(float(marginal_evidence)),
+        lag=state.next_lag(float(marginal_evidence), said is not None),
     )

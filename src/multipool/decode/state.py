@@ -24,14 +24,17 @@ from multipool.decode.order import (
 )
 from multipool.decode.runs import KINDS, begin_shares, resting_shares
 from multipool.decode.sharpen import FACTORS
-from multipool.decode.within import followed, is_within, within_terms
+from multipool.decode.within import followed, is_within, read_on, within_terms
 
 DOMAINS = 16  # more than so many share their places
 
 
 @dataclass(frozen=True)
 class State:
-    """All sums are of logarithms and forget over the window; a new one is made of each batch."""
+    """All sums are of logarithms and forget over the window, where no line says otherwise.
+
+    A new state is made of each batch.
+    """
 
     recent: Array  # (R, T, L) emissions of the last samples at every temperature
     past: Array  # (P, L) those at temperature 1 of more of them
@@ -40,7 +43,8 @@ class State:
     evidence: Array  # (T,) of the chains
     agreement: Array  # (R + 1,) of the lags, and of samples linked by their domain
     order: Array  # (5, R) how much more neighbours agree than strangers, see order.py; no logs
-    within: Array  # (3,) how much more than their domain explains, see within.py; no logs
+    within: Array  # (2, 3) how much more than their domain explains, see within.py; no logs
+    read: Array  # (D, L) sums of what the chains read of each domain; no logs
     last: Array  # (D, L) emissions at temperature 1 of the last sample in each domain
     marginal: Array  # (L,) how often each class was predicted
     marginal_evidence: Array  # ()
@@ -61,7 +65,8 @@ class State:
             evidence=np.zeros(HEATS),
             agreement=np.zeros(LAGS + 1),
             order=np.zeros((5, LAGS)),
-            within=np.zeros(3),
+            within=np.zeros((2, 3)),
+            read=np.zeros((DOMAINS, classes)),
             last=np.full((DOMAINS, classes), 1 / classes),
             marginal=np.full(classes, 1 / classes),
             marginal_evidence=np.zeros(()),
@@ -74,15 +79,16 @@ class State:
         """Whether neighbours were seen to agree beyond chance, bias and domain."""
         return is_shown(self.order) or is_within(self.within)
 
-    def next_lag(self, marginal_evidence: float) -> int:
+    def next_lag(self, marginal_evidence: float, told: bool) -> int:
         """Return the lag that agrees best.
 
         Where order was shown within domains alone, samples are linked by them at once: whatever
-        lags agree by is a bias then.
+        lags agree by is a bias then. ``told``: whether their domains are known.
         """
         if is_within(self.within) and not is_shown(self.order):
             return LINKED
-        return choose_lag(self.lag, self.agreement, marginal_evidence)
+        lag = self.lag if told or self.lag != LINKED else 1  # nothing links them any more
+        return choose_lag(lag, self.agreement, marginal_evidence)
 
     def belief(self, evidence: Array) -> Belief:
         """Return what is believed of chains with this ``evidence`` ``(T,)``.
@@ -104,9 +110,9 @@ class State:
 
         They take turns by the lag, or there is one for each domain.
         """
-        if self.lag != LINKED:
-            return (self.seen + np.arange(size)) % self.lag
-        return np.zeros(size, dtype=np.int64) if said is None else places(said)
+        if self.lag != LINKED or said is None:
+            return (self.seen + np.arange(size)) % max(self.lag, 1)
+        return places(said)
 
     def started(self, lag: int) -> tuple[Array, Array]:
         """Return the posteriors ``(S, T, K, L)`` and the evidence that chains of a lag go on from.
@@ -130,9 +136,10 @@ class State:
         ``near`` ``(B, R)``: the :func:`agreements` with those a lag before. Where domains are
         known, with those before in the same domain, too, and with what is said of it.
         """
-        if said is None:
+        if said is None:  # nothing links them, and what was shown within domains is gone
             logs = np.concatenate([np.log(near), np.zeros((len(near), 1))], axis=1)
-            return self.changed(agreement=discounted(self.agreement, logs, window))
+            agreement = discounted(self.agreement, logs, window)
+            return self.changed(agreement=agreement, within=np.zeros_like(self.within))
         slots = places(said)
         before = np.add.reduce(plain * followed(plain, slots, self.last), axis=1)
         linked = agreements(before, plain.shape[1])[:, None]
@@ -142,7 +149,8 @@ class State:
         logs = np.log(np.concatenate([near, linked], axis=1))
         return self.changed(
             agreement=discounted(self.agreement, logs, window),
-            within=discounted(self.within, within_terms(plain, before, said), LONG),
+            within=discounted(self.within, within_terms(plain, before, self.read, said), LONG),
+            read=read_on(self.read, plain, said),
             last=last,
         )
 
