@@ -27,7 +27,7 @@ def test_terms_are_those_of_loops_over_samples():
     scale = [[10.0], [200.0], [2000.0], [2000.0]]  # of the first little is known
     sums, read = generator.random((2, 4, 4)) * scale
     read[3] *= 0.01  # nor was much read of the last
-    found = within_terms(plain, (plain * before).sum(axis=1), read, Said(sums, domains))
+    found = within_terms(plain, (plain * before).sum(axis=1), read, Said(sums, domains), domains)
     for t, domain in enumerate(domains):
         for kind, mean in enumerate((sums[domain] / favoured(sums[[domain]])[0], read[domain])):
             far = plain[t] @ mean / mean.sum()
@@ -41,11 +41,11 @@ def test_what_was_read_is_added_up_forgotten_and_begun_anew():
     plain, domains = np.eye(3)[[0, 0, 2, 1]], np.array([1, 1, 0, 2])
     read = np.array([[5.0, 0, 0], [1, 1, 1], [0, 7, 0]])
     sums = np.ones((3, 3)) * [[0.0], [9.0], [9.0]]  # nothing was said of domain 0: it is new
-    found = read_on(read, plain, Said(sums, domains))
+    found = read_on(read, plain, Said(sums, domains), domains)
     assert found.tolist() == [[0, 0, 1], [3, 1, 1], [0, 8, 0]]
-    full = read_on(
-        np.array([[4096.0, 4096.0]]), np.eye(2)[:1], Said(np.ones((1, 2)), np.zeros(1, int))
-    )
+    zeros = np.zeros(1, dtype=np.int64)
+    said = Said(np.ones((1, 2)), zeros)
+    full = read_on(np.array([[4096.0, 4096.0]]), np.eye(2)[:1], said, zeros)
     assert full.sum() == pytest.approx(4096)
 
 

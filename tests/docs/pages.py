@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_NUMBER = re.compile(r"(?<![\w.])[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|(?<![\w.])[-+]?\d+(?:\.\d+)?")
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|(?<![\w.])[-+]?\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def numbers(cell: str) -> list[tuple[float, float]]:
     ([(-0.3, 0.005), (0.01, 0.005)], [(1049.0, 0.5)], [])
     """
     found = []
-    for text in _NUMBER.findall(cell):
+    for text in NUMBER.findall(cell):
         plain = text.replace(",", "")
         places = len(plain.partition(".")[2])
         found.append((float(plain), 0.5 * 10.0**-places))

@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 from math import isnan
 
-from pages import _NUMBER, Table, numbers, tables
+from pages import NUMBER, Table, numbers, tables
 from registry import TABLES
 from rows import ROOT
 
 SLACK = 0.0006  # rows are kept with four places, and means of them are taken again
-_BOLD = re.compile(r"\*\*")
 
 
 def renewed(cell: str, values: list[float] | None) -> str:
     """Return a cell with these values, each with the places it had; other words stay."""
-    wanted = iter([] if values is None else [value for value in values if not isnan(value)])
+    kept = [value for value in values or () if not isnan(value)]
+    wanted = iter(kept)
 
     def changed(found: re.Match[str]) -> str:
         (number, half), value = numbers(found[0])[0], next(wanted)
@@ -28,8 +28,7 @@ def renewed(cell: str, values: list[float] | None) -> str:
         sign = "+" if found[0].startswith("+") or (found[0].startswith("-") and value > 0) else ""
         return f"{value:{sign}{',' if ',' in found[0] else ''}.{places}f}"
 
-    same = values is None or len(numbers(cell)) != len([v for v in values if not isnan(v)])
-    return cell if same else _NUMBER.sub(changed, cell)
+    return NUMBER.sub(changed, cell) if len(numbers(cell)) == len(kept) else cell
 
 
 def lines_of(table: Table, lines: list[str]) -> list[str]:
@@ -46,7 +45,7 @@ def lines_of(table: Table, lines: list[str]) -> list[str]:
         column = [cells[place] for cells in grid]
         if not any("**" in cell for cell in column):
             continue
-        plain = [_BOLD.sub("", cell) for cell in column]
+        plain = [cell.replace("**", "") for cell in column]
         first = [found[0][0] if (found := numbers(cell)) else float("inf") for cell in plain]
         for cells, cell, value in zip(grid, plain, first, strict=True):
             cells[place] = f" **{cell.strip()}** " if value == min(first) else cell

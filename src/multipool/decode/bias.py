@@ -27,6 +27,11 @@ class Said(NamedTuple):
     sums: Array  # (D, L), of probabilities
     domains: NDArray[np.int64]  # (B,), rows of the sums
 
+    @property
+    def known(self) -> Array:
+        """How much was said of each new sample's domain, ``(B,)``."""
+        return np.asarray(self.sums.sum(axis=1)[self.domains])
+
     def part(self, piece: slice) -> Said:
         """Return the same for some of the new samples."""
         return Said(self.sums, self.domains[piece])

@@ -147,10 +147,11 @@ class State:
         last = self.last.copy()
         last[used] = plain[newest]
         logs = np.log(np.concatenate([near, linked], axis=1))
+        terms = within_terms(plain, before, self.read, said, slots)
         return self.changed(
             agreement=discounted(self.agreement, logs, window),
-            within=discounted(self.within, within_terms(plain, before, self.read, said), LONG),
-            read=read_on(self.read, plain, said),
+            within=discounted(self.within, terms, LONG),
+            read=read_on(self.read, plain, said, slots),
             last=last,
         )
 

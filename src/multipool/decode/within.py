@@ -30,7 +30,7 @@ def followed(plain: Array, slots: Ints, last: Array) -> Array:
     return np.where((before < 0)[:, None], last[slots], plain[before])
 
 
-def within_terms(plain: Array, near: Array, read: Array, said: Said) -> Array:
+def within_terms(plain: Array, near: Array, read: Array, said: Said, places: Ints) -> Array:
     """Return what is summed ``(B, 2, 3)``: how much more samples agree than their domain explains.
 
     That, its square, and how much more they agree with themselves; twice, since a domain is known
@@ -38,24 +38,25 @@ def within_terms(plain: Array, near: Array, read: Array, said: Said) -> Array:
     that is sure it is not what the chains read. And by the mean of what they did ``read``
     ``(D, L)``, sums of it: without order samples agree as much as that says, whatever the model,
     but long runs move it. ``plain`` ``(B, L)``: emissions without the bias; ``near`` ``(B,)``:
-    their products with those that they follow. Domains of which little is known say nothing.
+    their products with those that they follow; ``places`` ``(B,)``: their rows of what was read.
+    Domains of which little is known say nothing.
     """
-    places, means = said.domains % len(read), normalised((said.sums + 1e-9) / favoured(said.sums))
+    means = normalised((said.sums + 1e-9) / favoured(said.sums))  # (D, L)
     own = np.add.reduce(plain * plain, axis=1)
     terms = np.empty((len(plain), 2, 3))
     for kind, mean in enumerate((means[said.domains], normalised(read + 1e-9)[places])):
         far = np.add.reduce(plain * mean, axis=1)
         terms[:, kind, 0], terms[:, kind, 2] = near - far, own - far
     terms[:, :, 1] = terms[:, :, 0] ** 2
-    known = np.minimum(said.sums.sum(axis=1)[said.domains], read.sum(axis=1)[places])
+    known = np.minimum(said.known, read.sum(axis=1)[places])
     terms[known < _KNOWN] = 0.0
     return terms
 
 
-def read_on(read: Array, plain: Array, said: Said) -> Array:
+def read_on(read: Array, plain: Array, said: Said, places: Ints) -> Array:
     """Return sums of what was read of each domain after these samples ``(B, L)``; new ones anew."""
-    places, found = said.domains % len(read), read.copy()
-    found[places[said.sums.sum(axis=1)[said.domains] == 0.0]] = 0.0
+    found = read.copy()
+    found[places[said.known == 0.0]] = 0.0
     np.add.at(found, places, plain)
     return np.asarray(found * np.minimum(1.0, LONG / np.maximum(found.sum(axis=1), 1.0))[:, None])
 
